@@ -4,5 +4,5 @@ set -eu
 CDPATH= cd -- "$(dirname -- "$0")/.."
 # By name: keys and passwords of an operator may stand in the same folders.
 find gateway/*.conf gateway/*.template operations/backup operations/grafana operations/prometheus operations/alertmanager/alertmanager.yml \
-	operations/redis/redis.conf operations/tls/*.conf operations/postgres/*.sql packages/common/owner.sql \
+	operations/redis/redis.conf operations/tls/*.conf operations/postgres/*.sql packages/migrations/owner.sql \
 	! -perm -004 -exec chmod a+rX {} +

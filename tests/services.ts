@@ -1,4 +1,4 @@
-import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { type RoleUser, urlAs } from '@contacts/migrations/roles.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { startServiceProcess as startProcess } from '@contacts/testing/service-process.js';
 import { type ProgramName, startService as startListening } from '@contacts/testing/services.js';

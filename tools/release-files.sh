@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 files() {
   target=$1
   shift
-  git archive --prefix="$target/" HEAD "$@" gateway operations packages/common/owner.sql docs packages/client/README.md \
+  git archive --prefix="$target/" HEAD "$@" gateway operations packages/migrations/owner.sql docs packages/client/README.md \
     packages/client/examples README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md LICENSE | tar --extract --directory "$work"
 }
 # Readable for every user, whatever the umask is here.

@@ -1,4 +1,4 @@
--- For psql, as a superuser, after packages/common/owner.sql: lets each role log in with the password in its environment variable.
+-- For psql, as a superuser, after packages/migrations/owner.sql: lets each role log in with the password in its environment variable.
 -- A role whose variable is not set keeps what it has.
 
 -- The passwords must not get into the server's log.

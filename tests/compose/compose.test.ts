@@ -38,7 +38,7 @@ afterAll(() => here.remove());
 
 describe('docker compose', () => {
 	test('finishes a first start that failed', () => {
-		here.sh('chmod go= packages/common/owner.sql');
+		here.sh('chmod go= packages/migrations/owner.sql');
 		const failed = here.try('docker compose up --detach');
 		expect([failed.status, failed.stderr]).toEqual([1, expect.stringContaining('service "roles" didn\'t complete')]);
 		here.sh('sh operations/readable.sh');

@@ -1,4 +1,4 @@
-import { contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { contactColumnNames } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { read, sectionOf } from './pages.js';

@@ -5,7 +5,7 @@ import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, test } from 'vitest';
 import { read, root } from './pages.js';
 
-const needed = ['.env.example', 'operations', 'gateway', 'packages/common/owner.sql'];
+const needed = ['.env.example', 'operations', 'gateway', 'packages/migrations/owner.sql'];
 
 test('operations/new-env.sh gives each default password of the compose file a random value, and never replaces .env', async () => {
 	const folder = await temporaryFolder();

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Sql } from '@contacts/common/database/client.js';
 import { classify } from '@contacts/common/database/errors.js';
-import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { type RoleUser, urlAs } from '@contacts/migrations/roles.js';
 import { startCrashablePostgres } from '@contacts/testing/crashable-postgres.js';
 import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { startPgBouncer } from '@contacts/testing/pgbouncer.js';

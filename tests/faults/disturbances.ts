@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import { roles } from '@contacts/common/database/roles.js';
+import { roles } from '@contacts/migrations/roles.js';
 import type { ForeignResponse } from '@contacts/testing/http-proxy.js';
 import { childrenOf, cpuSecondsOf } from '@contacts/testing/proc.js';
 import type { Random } from '@contacts/testing/random.js';

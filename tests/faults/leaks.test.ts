@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
-import { migrate } from '@contacts/common/database/migrate.js';
-import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
+import { setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';

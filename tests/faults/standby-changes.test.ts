@@ -1,4 +1,4 @@
-import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { type RoleUser, urlAs } from '@contacts/migrations/roles.js';
 import { addProject, revokeKeysOf } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { type ReplicatedPostgres, startReplicatedPostgres } from '@contacts/testing/replicated-postgres.js';

@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import type { RoleUser } from '@contacts/common/database/roles.js';
 import { freePort } from '@contacts/local-postgres/ports.js';
+import type { RoleUser } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';

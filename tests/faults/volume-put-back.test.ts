@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { migrate } from '@contacts/common/database/migrate.js';
-import { type RoleUser, roles, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
+import { type RoleUser, roles, setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { startService } from '@contacts/testing/services.js';

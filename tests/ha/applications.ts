@@ -1,7 +1,7 @@
 import { connect as connectTo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { type RoleUser, urlAs } from '@contacts/migrations/roles.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';

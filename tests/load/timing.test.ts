@@ -1,6 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
-import { startDeadline } from '@contacts/common/database/deadline.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { addProject, revokeKeysOf, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { seededRandom } from '@contacts/testing/random.js';
@@ -25,7 +24,7 @@ test.beforeAll(async () => {
 		now: () => now,
 		environment: { RATE_LIMIT_PER_SECOND: '1000000', RATE_LIMIT_BURST: '1000000' },
 	});
-	await app.poll.refresh(startDeadline(4000));
+	await app.poll.refresh(4000);
 });
 afterAll(() => app?.close());
 

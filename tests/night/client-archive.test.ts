@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { access, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import { saveCompanyContacts } from '@contacts/common/contacts/save-company-contacts.sql.js';
 import { service as companyContacts } from '@contacts/company-contacts/app.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { sharedFolder } from '@contacts/testing/temporary-folder.js';

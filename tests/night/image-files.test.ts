@@ -57,6 +57,9 @@ test.each(programs)('the folder of %s holds the product without tests, types and
 			expect(files.filter((file) => file.endsWith(`@contacts/common/${name}`))).toHaveLength(1);
 	}
 	expect(packages.filter((name) => name.startsWith('@scalar'))).toEqual([]);
+	// Only the command changes the schema.
+	const ofSchema = packages.filter((name) => /^(postgrator|@contacts\+migrations)@/.test(name));
+	expect(ofSchema).toHaveLength(program === 'tools/cli' ? 2 : 0);
 	expect(files.filter((file) => /\.test\.|(^|\/)(testing|tests|stand-in)\//.test(file))).toEqual([]);
 	expect(
 		packages.filter((name) => /testing|stand-in|^(vitest|execa|fast-check|playwright-core|autocannon)@/.test(name)),

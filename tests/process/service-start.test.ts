@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { migrate } from '@contacts/common/database/migrate.js';
+import { migrate } from '@contacts/migrations/migrate.js';
 import { addProject } from '@contacts/testing/app.js';
 import { createTestDatabase, type TestDatabase } from '@contacts/testing/database.js';
 import { exchangeText } from '@contacts/testing/raw-http.js';

@@ -98,7 +98,7 @@ export interface Machine {
 export function machine(env: string | undefined, replicas = 1, version = '0.1.0'): Machine {
 	const cwd = mkdtempSync(join(folder, 'machine-'));
 	for (const name of ['bin', 'containers']) mkdirSync(join(cwd, name));
-	for (const path of ['operations', 'gateway', 'packages/common/owner.sql'])
+	for (const path of ['operations', 'gateway', 'packages/migrations/owner.sql'])
 		cpSync(join(root, path), join(cwd, path), { recursive: true });
 	writeFileSync(join(cwd, 'bin/docker'), stub, { mode: 0o755 });
 	if (env !== undefined) writeFileSync(join(cwd, '.env'), env, { encoding: 'latin1', mode: 0o600 });

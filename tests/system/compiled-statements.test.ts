@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { migrate } from '@contacts/common/database/migrate.js';
-import { type RoleUser, setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
+import { type RoleUser, setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword, withConnection } from '@contacts/testing/database.js';

@@ -3,9 +3,9 @@ import { chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path';
 import { openClient } from '@contacts/common/database/client.js';
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
-import { migrate } from '@contacts/common/database/migrate.js';
-import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
+import { setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { withConnection } from '@contacts/testing/database.js';
 import { startService } from '@contacts/testing/services.js';
 import { sharedFolder } from '@contacts/testing/temporary-folder.js';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { insertKey, insertProject, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
-import { roles } from '@contacts/common/database/roles.js';
+import { roles } from '@contacts/migrations/roles.js';
 import { addProject, revokeKeysOf } from '@contacts/testing/app.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';

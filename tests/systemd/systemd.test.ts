@@ -168,7 +168,7 @@ test('the nightly backup can be restored, and reports its success to a node expo
 	expect(machine.run('cat /var/lib/prometheus/node-exporter/contacts.prom')).toMatch(/_timestamp_seconds \d{10}$/);
 	const restored = machine.run(`
 		su postgres -c 'createdb --template=template0 --encoding=UTF8 --locale=C restored'
-		su postgres -c 'psql --variable=ON_ERROR_STOP=1 --file=/opt/contacts/current/packages/common/owner.sql restored'
+		su postgres -c 'psql --variable=ON_ERROR_STOP=1 --file=/opt/contacts/current/packages/migrations/owner.sql restored'
 		set -a; . /etc/contacts/owner.env; DATABASE_URL=\${DATABASE_URL%/contacts}/restored
 		pg_restore --schema=public --no-owner --no-acl --single-transaction --dbname="$DATABASE_URL" /var/lib/contacts-backup/contacts-*
 		cd /opt/contacts/current

@@ -3,12 +3,12 @@ import { type KeyRing, openKeyRing } from '@contacts/common/auth/key-ring.js';
 import { insertKey, insertProject, type NewKey } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Database, type DatabaseOptions, openDatabase } from '@contacts/common/database/database.js';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { openStatePoll, type StatePoll, type StatePollOptions } from '@contacts/common/database/state-poll.js';
 import type { ServerLimits, ServerOptions } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
 import type { Service } from '@contacts/common/process/run.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import type { TObject } from '@sinclair/typebox';
 import { Registry } from 'prom-client';
 import { rolePassword } from './database.js';
@@ -59,11 +59,12 @@ export async function startTestApp<V extends TObject>(
 		destination: { write: (line: string) => void log.push(line) },
 	});
 	const roleUrl = urlAs(url, service.name, rolePassword);
+	const { clock = () => performance.now() } = options;
 	const database: Database = openDatabase({
 		url: roleUrl,
 		applicationName: 'test',
 		poolSize: 4,
-		clock: options.clock,
+		clock,
 		...options.database,
 	});
 	const poll = openStatePoll({
@@ -71,6 +72,7 @@ export async function startTestApp<V extends TObject>(
 		applicationName: 'test poll',
 		watched: service.watched,
 		onReconnect: () => database.renew(),
+		clock,
 		...options.poll,
 	});
 	const keyRing = await openKeyRing({
@@ -86,8 +88,7 @@ export async function startTestApp<V extends TObject>(
 		...(options.trustProxy ? { trustProxy: options.trustProxy } : {}),
 	};
 	const config = readVariables(service.variables, { DATABASE_URL: url, ...options.environment });
-	const clock = options.clock ? { clock: options.clock } : {};
-	const app = await service.buildApp({ serverOptions, database, poll, keyRing, registry, ...clock }, config);
+	const app = await service.buildApp({ serverOptions, database, poll, keyRing, registry, clock }, config);
 	const address = await app.listen({ host: '127.0.0.1', port: 0 });
 	return {
 		url: address,
@@ -110,16 +111,6 @@ export async function startTestApp<V extends TObject>(
 export async function addProject(sql: Sql, code: string, key: string, rest: Partial<NewKey> = {}): Promise<void> {
 	await insertProject(sql, code);
 	await insertKey(sql, { project: code, hash: hashKey(key), ...rest });
-}
-
-export interface ProblemBody {
-	type: string;
-	title: string;
-	status: number;
-	detail: string;
-	code: string;
-	request_id: string;
-	errors?: { field: string; message: string }[];
 }
 
 /** Revokes all keys of a project. */

@@ -1,5 +1,14 @@
 import { expect } from 'vitest';
-import type { ProblemBody } from './app.js';
+
+export interface ProblemBody {
+	type: string;
+	title: string;
+	status: number;
+	detail: string;
+	code: string;
+	request_id: string;
+	errors?: { field: string; message: string }[];
+}
 
 export function expectCommonHeaders(response: Response, cacheControl = /^(no-store|private, no-cache)$/): void {
 	expect(response.headers.get('referrer-policy')).toBe('no-referrer');

@@ -1,4 +1,4 @@
-import { urlAs } from '@contacts/common/database/roles.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { addProject } from './app.js';
 import { rolePassword, type TestDatabase } from './database.js';

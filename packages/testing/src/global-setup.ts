@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { migrate } from '@contacts/common/database/migrate.js';
 import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
 import type { TestProject } from 'vitest/node';
 import { templateDatabase, withConnection } from './database.js';
 import { createRoles } from './roles.js';

@@ -1,7 +1,6 @@
 import { connect } from 'node:net';
 import { expect } from 'vitest';
-import type { ProblemBody } from './app.js';
-import { expectProblemBody } from './expect-problem.js';
+import { expectProblemBody, type ProblemBody } from './expect-problem.js';
 
 /** A raw HTTP response. */
 export interface RawAnswer {

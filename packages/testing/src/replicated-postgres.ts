@@ -3,8 +3,8 @@ import { chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
-import { migrate } from '@contacts/common/database/migrate.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
 import { vi } from 'vitest';
 import { withConnection } from './database.js';
 import { createRoles } from './roles.js';

@@ -1,4 +1,4 @@
-import { type RoleUser, roles, setUpRoles } from '@contacts/common/database/roles.js';
+import { type RoleUser, roles, setUpRoles } from '@contacts/migrations/roles.js';
 import { rolePassword, withConnection } from './database.js';
 
 /**

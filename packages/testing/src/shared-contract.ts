@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { METHODS } from 'node:http';
 import { createServer } from 'node:net';
@@ -5,25 +6,15 @@ import { insertProject, setProjectEnabled } from '@contacts/common/auth/projects
 import type { Service } from '@contacts/common/process/run.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, describe, expect } from 'vitest';
-import { addProject, startTestApp, type TestApp, type TestAppOptions } from './app.js';
+import { addProject, startTestApp, type TestApp } from './app.js';
 import { responseOf } from './documented.js';
-import type { Endpoint } from './endpoint.js';
+import type { Contract, Endpoint } from './endpoint.js';
 import { expectCommonHeaders, expectProblem } from './expect-problem.js';
 import { watchDelays } from './machine-delays.js';
 import { good, type RefusedRequest, refusedBy, refusedByServer, unauthorized } from './refused-requests.js';
 import { requestLine } from './request-line.js';
 import { describeObservability } from './shared-observability.js';
 import { database, test } from './test.js';
-
-/** What the tests of both services share. */
-export interface Contract {
-	app(): TestApp;
-	endpoints: readonly Endpoint[];
-	/** Sends an endpoint's request with this query. */
-	request(endpoint: Endpoint, query: string, init?: RequestInit, on?: TestApp): Promise<Response>;
-	/** Starts another app for the duration of `work`. */
-	withApp(options: TestAppOptions, work: (app: TestApp) => Promise<void>): Promise<void>;
-}
 
 /** The guarantees that both services share, tested on each of them, and on each endpoint where it has them. */
 export function describeSharedContract<V extends TObject>(service: Service<V>, ...endpoints: Endpoint[]): void {
@@ -116,6 +107,30 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, .
 			const init = endpoint.method === 'POST' ? { body: '{"broken', headers: { 'content-type': 'text/plain' } } : {};
 			const response = await request(endpoint, 'project=good&api_key=wrong&company_id=abc', init);
 			await expectProblem(response, 401, 'unauthorized');
+		});
+
+		test('nothing waits between the last check of the key and the route: what it serves belongs to the state of that check', async () => {
+			const { isLive } = app.keyRing;
+			let hasWaited = true;
+			const stepOn = () => {
+				hasWaited = true;
+			};
+			app.keyRing.isLive = (project) => {
+				hasWaited = false;
+				process.nextTick(stepOn);
+				queueMicrotask(stepOn);
+				return isLive(project);
+			};
+			const waits: boolean[] = [];
+			const onRoute = () => void waits.push(hasWaited);
+			subscribe('tracing:fastify.request.handler:start', onRoute);
+			try {
+				expect((await request(endpoint, good)).status).toBe(200);
+			} finally {
+				unsubscribe('tracing:fastify.request.handler:start', onRoute);
+				app.keyRing.isLive = isLive;
+			}
+			expect(waits).toEqual([false]);
 		});
 
 		test('every other method gets a 405, with credentials or without', async () => {

@@ -1,9 +1,8 @@
 import { expect } from 'vitest';
 import { addProject, type TestApp } from './app.js';
-import type { Endpoint } from './endpoint.js';
+import type { Contract, Endpoint } from './endpoint.js';
 import { good } from './refused-requests.js';
 import { requestLine } from './request-line.js';
-import type { Contract } from './shared-contract.js';
 import { database, test } from './test.js';
 
 const canary = 'canary-key-5f0c_%/+é';

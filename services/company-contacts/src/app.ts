@@ -1,4 +1,5 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
+import { watchedKeys } from '@contacts/common/auth/key-ring.sql.js';
 import { authenticate } from '@contacts/common/http/authenticate.js';
 import { health } from '@contacts/common/http/health.js';
 import { limitFailures } from '@contacts/common/http/limit-failures.js';
@@ -9,6 +10,7 @@ import type { Service, ServiceParts } from '@contacts/common/process/run.js';
 import { createChangeFeed } from './changes/change-feed.js';
 import { listChanges } from './changes/list-changes.js';
 import { type Config, variables } from './config.js';
+import { watchedContacts } from './contacts-state.sql.js';
 import { createListCache } from './list-cache.js';
 import { listCompanyContacts } from './list-company-contacts.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
@@ -20,7 +22,7 @@ const bytesPerMegabyte = 1_048_576;
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts, config: Config): Promise<Server> {
-	const { serverOptions, database, poll, keyRing, registry, clock = performance.now.bind(performance) } = parts;
+	const { serverOptions, database, poll, keyRing, registry, clock } = parts;
 	const policy = { perSecond: config.RATE_LIMIT_PER_SECOND, burst: config.RATE_LIMIT_BURST };
 
 	const cache = createListCache({
@@ -41,6 +43,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 		api.setErrorHandler(sendProblemOf);
 		await api.register(loadShedding);
 		await api.register(authenticate, {
+			poll,
 			keyRing,
 			deadlineMs: database.deadlineMs,
 			onFailure: limitFailures(policy, registry, clock),
@@ -56,7 +59,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 export const service: Service<typeof variables> = {
 	name: 'company-contacts',
 	callers: 'public',
-	watched: ['keys', 'contacts'],
+	watched: [watchedKeys, watchedContacts],
 	variables,
 	buildApp,
 };

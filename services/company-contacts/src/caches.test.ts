@@ -9,7 +9,7 @@ import { describe, expect, onTestFinished } from 'vitest';
 import { service } from './app.js';
 import { createChangeFeed } from './changes/change-feed.js';
 import type { ChangesBody } from './changes/testing/copy.js';
-import { createListCache } from './list-cache.js';
+import { createListCache, syncedAtOf } from './list-cache.js';
 import { openManualPoll } from './testing/manual-poll.js';
 
 test.beforeAll(async () => {
@@ -68,19 +68,22 @@ function openProcess() {
 async function openList({ maxBytes = 10_000_000 } = {}) {
 	const { observed, poll, see, registry } = openProcess();
 	const cache = createListCache({ database: observed.database, poll, registry, maxBytes, maxListBytes: 10_000_000 });
-	const get = async (company?: string, deadline?: Deadline) =>
-		cache.find(company) ?? (await cache.read(company, deadline));
+	const get = async (company?: string, deadline = startDeadline(observed.database.deadlineMs)) => {
+		const state = await poll.confirm(20_000);
+		return cache.find(company, state) ?? (await cache.read(company, state, deadline));
+	};
 	const text = async (company?: string, deadline?: Deadline) =>
 		String((await (await get(company, deadline)).representations?.get('identity'))?.body);
 	await see();
-	return Object.assign(observed, { cache, see, get, text, read: (deadline?: Deadline) => text('7', deadline) });
+	return Object.assign(observed, { poll, see, get, text, read: (deadline?: Deadline) => text('7', deadline) });
 }
 
 async function openFeed() {
 	const { observed, poll, see, registry } = openProcess();
 	const feed = createChangeFeed({ database: observed.database, poll, registry });
-	const page = async (cursor?: string, deadline?: Deadline) => {
-		const response = feed.find(cursor, 1000) ?? (await feed.read(cursor, 1000, deadline));
+	const page = async (cursor?: string, deadline = startDeadline(observed.database.deadlineMs)) => {
+		const state = await poll.confirm(20_000);
+		const response = feed.find(cursor, 1000, state) ?? (await feed.read(cursor, 1000, state, deadline));
 		return JSON.parse(String((await response.get('identity')).body)) as ChangesBody;
 	};
 	let body = await page();
@@ -194,7 +197,7 @@ describe('lists in memory', () => {
 		const endRun = (at: number) => db.sql`update crm_sync_state set last_success_at = ${new Date(at)}`;
 		await endRun(first);
 		const observed = await openList();
-		const syncedAt = async () => observed.cache.syncedAt(await observed.get('7'));
+		const syncedAt = async () => syncedAtOf(await observed.get('7'), await observed.poll.confirm(20_000));
 		expect(await syncedAt()).toBe(first);
 		await rename('Of the second run');
 		await endRun(second);

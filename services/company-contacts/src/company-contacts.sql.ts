@@ -1,9 +1,9 @@
-import { contactBytes, contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { contactBytes, contactJson } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import type { Snapshot } from '@contacts/common/database/state-poll.js';
 import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
+import type { Snapshot } from './contacts-state.sql.js';
 
 /** The state of the table when a list is read. */
 export interface ListHead extends Snapshot {

@@ -1,27 +1,29 @@
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
+import type { DatabaseState, StatePoll } from '@contacts/common/database/state-poll.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { counter, gauge } from '@contacts/common/observability/metrics.js';
 import type { Registry } from 'prom-client';
 import { type ListHead, readCompanyContacts } from './company-contacts.sql.js';
+import { contactsOf, readConfirmed } from './contacts-state.sql.js';
 import { type CachedResponse, ResponseCache } from './response-cache.js';
 
 /** A list as it was when its query started, or later. */
 interface CachedList extends ListHead, CachedResponse {}
 
 export interface ListCache {
-	/** Returns a list that is in memory and current, without waiting. */
-	find(companyId: string | undefined): CachedList | undefined;
+	/**
+	 * Returns a list that is in memory and current, without waiting.
+	 *
+	 * @param state that was confirmed for the request
+	 */
+	find(companyId: string | undefined, state: DatabaseState): CachedList | undefined;
 	/**
 	 * Returns such a list, or reads it from the table.
 	 *
-	 * @param deadline that of the request. Default: `Database.deadlineMs` from now
 	 * @throws DatabaseError, DatabaseBusyError: it never returns an old list as a current one
 	 */
-	read(companyId: string | undefined, deadline?: Deadline): Promise<CachedList>;
-	/** When the mirror was last found equal to the CRM with the contacts of this list, in milliseconds since the epoch. */
-	syncedAt(list: CachedList): number | null;
+	read(companyId: string | undefined, state: DatabaseState, deadline: Deadline): Promise<CachedList>;
 }
 
 interface ListCacheOptions {
@@ -54,7 +56,6 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		['memory', 'database', 'stream'],
 	);
 	const cache = new ResponseCache<CachedList>({
-		poll,
 		maxEntries: maxLists,
 		maxBytes,
 		shared: emptyList,
@@ -66,7 +67,7 @@ export function createListCache(options: ListCacheOptions): ListCache {
 		registry,
 		'crm_last_success_timestamp_seconds',
 		'When the last sync run that found the mirror equal to the CRM began, as a Unix time; NaN when there was none.',
-		() => (poll.state?.contacts?.syncedAt ?? Number.NaN) / 1000,
+		() => ((poll.state && contactsOf(poll.state).syncedAt) ?? Number.NaN) / 1000,
 	);
 
 	function representationsOf(key: string, body: Buffer): Representations {
@@ -87,19 +88,20 @@ export function createListCache(options: ListCacheOptions): ListCache {
 	}
 
 	return {
-		find: (companyId) => cache.find(keyOf(companyId)),
-		read: (companyId, requestDeadline) =>
-			database.admit(async (deadline) => {
-				const state = await poll.confirm(deadline);
-				return cache.read(keyOf(companyId), state, deadline, () => query(companyId, state.generation, deadline));
-			}, requestDeadline),
-		syncedAt({ generation, version, syncedAt }) {
-			const { state } = poll;
-			if (state?.generation !== generation || state.contacts?.version !== version) return syncedAt;
-			// A sync run that changed nothing may have ended since it was read.
-			return state.contacts.syncedAt === null ? syncedAt : Math.max(state.contacts.syncedAt, syncedAt ?? 0);
-		},
+		find: (companyId, state) => cache.find(keyOf(companyId), state),
+		read: (companyId, state, deadline) =>
+			database.admit(() =>
+				cache.read(keyOf(companyId), state, deadline, () => query(companyId, state.generation, deadline)),
+			),
 	};
+}
+
+/** When the mirror was last found equal to the CRM with the contacts of this list, in milliseconds since the epoch. */
+export function syncedAtOf({ generation, version, syncedAt }: CachedList, state: DatabaseState): number | null {
+	const contacts = contactsOf(state);
+	if (state.generation !== generation || contacts.version !== version) return syncedAt;
+	// A sync run that changed nothing may have ended since it was read.
+	return contacts.syncedAt === null ? syncedAt : Math.max(contacts.syncedAt, syncedAt ?? 0);
 }
 
 const keyOf = (companyId: string | undefined) => companyId ?? 'all';

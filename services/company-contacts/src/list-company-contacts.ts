@@ -6,7 +6,7 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { CompanyContact, exampleContact, exampleTroubleContact, notModified } from './company-contact.js';
-import type { ListCache } from './list-cache.js';
+import { type ListCache, syncedAtOf } from './list-cache.js';
 import { type StreamSource, streamList, streamTagOf } from './list-stream.js';
 
 const querystring = endpointQuery({
@@ -74,24 +74,25 @@ async function route(api: Server, { cache, ...source }: ListOptions): Promise<vo
 		config: { examples },
 		// Not async: a promise costs time in every request, and a list in memory needs none.
 		handler(request, reply) {
+			const { state } = request;
 			const { company_id: companyId } = request.query;
 			const encoding = negotiateEncoding(request);
-			const cached = cache.find(companyId);
+			const cached = cache.find(companyId, state);
 			const known = cached?.representations?.get(encoding);
 			if (cached !== undefined && known !== undefined && !(known instanceof Promise)) {
-				send(request, reply, known, cache.syncedAt(cached));
+				send(request, reply, known, syncedAtOf(cached, state));
 				return;
 			}
 			return (async () => {
 				const { project, deadline } = request;
-				const list = cached ?? (await cache.read(companyId, deadline));
+				const list = cached ?? (await cache.read(companyId, state, deadline));
 				const { representations } = list;
 				if (representations !== undefined)
-					return send(request, reply, await representations.get(encoding), cache.syncedAt(list));
+					return send(request, reply, await representations.get(encoding), syncedAtOf(list, state));
 				// Without a stream: a project has few of them, and each counts the contacts first.
 				const entityTag = streamTagOf(list, encoding);
 				if (isNotModified(request, entityTag))
-					return send(request, reply, { encoding, entityTag, body: '' }, cache.syncedAt(list));
+					return send(request, reply, { encoding, entityTag, body: '' }, syncedAtOf(list, state));
 				const stream = await streamList(source, { companyId, encoding, project, deadline });
 				return send(request, reply, stream, stream.syncedAt);
 			})();

@@ -80,15 +80,17 @@ async function lockTable(): Promise<() => Promise<void>> {
 	};
 }
 
+const clock = () => performance.now();
+
 /** What a stream needs, with a separate database. */
 async function openSource(
 	rest: Partial<StreamSource> = {},
 	wrap?: (database: Database) => Partial<Database>,
 ): Promise<StreamSource> {
-	const database = openDatabase({ url: test_.url, applicationName: 'source', poolSize: 1 });
+	const database = openDatabase({ url: test_.url, applicationName: 'source', poolSize: 1, clock });
 	onTestFinished(() => database.close());
 	const poll = await openSeenPoll();
-	const keyRing = { confirm: poll.confirm, isLive: () => true };
+	const keyRing = { isLive: () => true };
 	return { database: wrap === undefined ? database : { ...database, ...wrap(database) }, poll, keyRing, ...rest };
 }
 
@@ -140,7 +142,7 @@ describe('a streamed list', () => {
 
 	test('comes from the server that the poll has found: from another one it is read again, and never sent', async () => {
 		const former = await createTestDatabase(templateDatabase);
-		const other = openDatabase({ url: former.url, applicationName: 'former', poolSize: 1 });
+		const other = openDatabase({ url: former.url, applicationName: 'former', poolSize: 1, clock });
 		onTestFinished(async () => {
 			await other.close();
 			await former.drop();
@@ -214,8 +216,9 @@ describe('a client', () => {
 	});
 
 	test('whose key can’t be confirmed gets nothing', async () => {
-		const keyRing = { confirm: () => Promise.reject(new DatabaseError('no poll')), isLive: () => true };
-		const { body } = await streamList(await openSource({ keyRing }), request());
+		const source = await openSource();
+		const poll = { ...source.poll, confirm: () => Promise.reject(new DatabaseError('no poll')) };
+		const { body } = await streamList({ ...source, poll }, request());
 		await expect(text(body)).rejects.toThrow(DatabaseError);
 	});
 

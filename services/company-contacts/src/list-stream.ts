@@ -2,9 +2,9 @@ import { pipeline, Readable } from 'node:stream';
 import type { KeyRing } from '@contacts/common/auth/key-ring.js';
 import type { Project } from '@contacts/common/auth/key-ring.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
-import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
+import type { Deadline } from '@contacts/common/database/deadline.js';
 import { DatabaseError } from '@contacts/common/database/errors.js';
-import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
+import type { StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import {
 	createCompressor,
@@ -13,6 +13,7 @@ import {
 	type Representation,
 } from '@contacts/common/http/representations.js';
 import { type ListBatch, type ListHead, readCompanyContactsInBatches } from './company-contacts.sql.js';
+import { readConfirmed } from './contacts-state.sql.js';
 
 /** A list that is read from the database while it is sent. */
 interface ListStream extends Representation<Readable> {
@@ -24,10 +25,9 @@ interface ListStream extends Representation<Readable> {
 
 export interface StreamSource {
 	database: Database;
-	/** It tells whether the list comes from the primary. */
+	/** It tells whether the list comes from the primary, and is asked before each batch. */
 	poll: StatePoll;
-	/** It is asked before each batch. */
-	keyRing: Pick<KeyRing, 'confirm' | 'isLive'>;
+	keyRing: Pick<KeyRing, 'isLive'>;
 }
 
 export interface StreamRequest {
@@ -71,7 +71,7 @@ export async function streamList(
 	});
 
 	async function checkKey(): Promise<void> {
-		await keyRing.confirm(startDeadline(database.deadlineMs));
+		await poll.confirm(database.deadlineMs);
 		if (!keyRing.isLive(project)) throw new Problem('unauthorized', { cause: new Error('the key was revoked') });
 	}
 

@@ -27,7 +27,12 @@ test.beforeAll(async () => {
 });
 
 function open(): Database {
-	const database = openDatabase({ url: db.url, applicationName: 'memory', poolSize: 4 });
+	const database = openDatabase({
+		url: db.url,
+		applicationName: 'memory',
+		poolSize: 4,
+		clock: () => performance.now(),
+	});
 	onTestFinished(() => database.close());
 	return database;
 }
@@ -57,15 +62,17 @@ test.for([
 	['with twelve contacts in three encodings', 10_001, ['identity', 'gzip', 'br']],
 ] as const)('lists of companies %s take no more memory than list_cache_bytes', async ([kind, first, encodings]) => {
 	const registry = new Registry();
+	const { poll } = openManualPoll();
 	const cache = createListCache({
 		database: open(),
-		poll: openManualPoll().poll,
+		poll,
 		registry,
 		maxBytes: 100_000_000,
 		maxListBytes: 1_000_000,
 	});
+	const state = await poll.confirm(20_000);
 	const read = async (index: number) => {
-		const { representations } = await cache.read(String(first + index));
+		const { representations } = await cache.read(String(first + index), state, startDeadline(4000));
 		for (const encoding of encodings) await representations?.get(encoding);
 	};
 	const counted = async () => (await registry.getSingleMetric('list_cache_bytes')?.get())?.values[0]?.value ?? 0;
@@ -80,35 +87,35 @@ test.for([
 	console.log(`${kind}: ${Math.round(used / added)} bytes each, counted as ${Math.round(said / added)}`);
 	// Twice as much, for what else this process keeps meanwhile.
 	expect(used).toBeLessThan(said * 2);
-	expect(cache.find(String(first))).toBeDefined();
+	expect(cache.find(String(first), state)).toBeDefined();
 });
 
 test('the responses of the change feed take at most 16 MB of memory', async () => {
-	const feed = createChangeFeed({
-		database: open(),
-		poll: openManualPoll().poll,
-		registry: new Registry(),
-	});
+	const { poll } = openManualPoll();
+	const feed = createChangeFeed({ database: open(), poll, registry: new Registry() });
+	const state = await poll.confirm(20_000);
 	let cursor: string | undefined;
 	for (let hasMore = true; hasMore; ) {
-		const page = await (await feed.read(cursor, 1000)).get('identity');
+		const page = await (await feed.read(cursor, 1000, state, startDeadline(4000))).get('identity');
 		({ cursor, has_more: hasMore } = JSON.parse(String(page.body)));
 	}
-	await feed.read(cursor, 1);
+	await feed.read(cursor, 1, state, startDeadline(4000));
 	const before = await usedBytes();
 	// Another limit is another response, like another cursor.
-	for (let limit = 2; limit <= 40_000; limit++) await feed.read(cursor, limit);
+	for (let limit = 2; limit <= 40_000; limit++) await feed.read(cursor, limit, state, startDeadline(4000));
 	const used = (await usedBytes()) - before;
 	console.log(`${Math.round(used / 1_000_000)} MB after 40,000 responses`);
 	expect(used).toBeLessThan(24_000_000);
-	expect(feed.find(cursor, 40_000)).toBeDefined();
+	expect(feed.find(cursor, 40_000, state)).toBeDefined();
 });
 
 test('a response of the change feed counts in every encoding: one that takes more than 16 MB in all is not kept', async () => {
 	const { poll, see } = openManualPoll();
 	const feed = createChangeFeed({ database: open(), poll, registry: new Registry() });
+	const read = async (cursor?: string) => feed.read(cursor, 1000, await poll.confirm(20_000), startDeadline(4000));
+	const find = async () => feed.find(cursor, 1000, await poll.confirm(20_000));
 	const lastCursor = async (cursor?: string): Promise<string> => {
-		const page = JSON.parse(String((await (await feed.read(cursor, 1000)).get('identity')).body));
+		const page = JSON.parse(String((await (await read(cursor)).get('identity')).body));
 		return page.has_more ? lastCursor(page.cursor) : page.cursor;
 	};
 	const cursor = await lastCursor();
@@ -118,11 +125,11 @@ test('a response of the change feed counts in every encoding: one that takes mor
 		select 100000 + n, (select string_agg(md5(n || ' ' || part), '') from generate_series(1, 312) part)
 		from generate_series(1, 900) n`;
 	await see();
-	const response = await feed.read(cursor, 1000);
-	expect(feed.find(cursor, 1000)).toBe(response);
+	const response = await read(cursor);
+	expect(await find()).toBe(response);
 	await response.get('br');
 	await response.get('gzip');
-	expect(feed.find(cursor, 1000)).toBe(undefined);
+	expect(await find()).toBe(undefined);
 });
 
 test('a list that is streamed takes no more memory at its end than at its beginning', async () => {
@@ -131,7 +138,7 @@ test('a list that is streamed takes no more memory at its end than at its beginn
 		select 200000 + n, array[20_000], repeat(md5(n::text), 16) from generate_series(1, 30000) n`;
 	const poll = await openSeenPoll();
 	const { body } = await streamList(
-		{ database: open(), poll, keyRing: { confirm: poll.confirm, isLive: () => true } },
+		{ database: open(), poll, keyRing: { isLive: () => true } },
 		{
 			companyId: '20000',
 			encoding: 'identity',

@@ -1,9 +1,9 @@
 import { type Deadline, remainingMs } from '@contacts/common/database/deadline.js';
 import { classify } from '@contacts/common/database/errors.js';
-import type { DatabaseState, StatePoll } from '@contacts/common/database/state-poll.js';
-import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
+import type { DatabaseState } from '@contacts/common/database/state-poll.js';
 import { createRepresentations, type Representations } from '@contacts/common/http/representations.js';
 import { LRUCache } from 'lru-cache';
+import { type ContactsState, contactsOf } from './contacts-state.sql.js';
 
 /** A response, and the state that it belongs to. */
 export interface CachedResponse {
@@ -16,8 +16,6 @@ export interface CachedResponse {
 }
 
 interface ResponseCacheOptions<Response> {
-	/** It watches the contacts. */
-	poll: StatePoll;
 	/** Maximum number of responses, whatever their size. */
 	maxEntries: number;
 	/** Maximum size of all responses together, in bytes. */
@@ -57,19 +55,22 @@ export class ResponseCache<Response extends CachedResponse> {
 		return this.#responses.calculatedSize;
 	}
 
-	/** Returns a response that is in memory and current, without waiting. */
-	find(key: string): Response | undefined {
-		const state = this.options.poll.confirmed;
-		return state && this.#serveKnown(key, state);
-	}
-
 	/**
-	 * Returns such a response, or what the query reads.
+	 * Returns a response that is in memory and current, without waiting.
 	 *
 	 * @param state that was confirmed for this request
 	 */
+	find(key: string, state: DatabaseState): Response | undefined {
+		const response = this.#responses.get(key);
+		if (response?.generation !== state.generation) return undefined;
+		if (!this.options.isCurrent(response, contactsOf(state))) return undefined;
+		this.options.onServed(response, 'memory');
+		return response;
+	}
+
+	/** Returns such a response, or what the query reads. */
 	async read(key: string, state: DatabaseState, deadline: Deadline, query: () => Promise<Response>): Promise<Response> {
-		const known = this.#serveKnown(key, state);
+		const known = this.find(key, state);
 		if (known !== undefined) return known;
 		const { generation } = state;
 		const { version, pruned } = contactsOf(state);
@@ -124,15 +125,4 @@ export class ResponseCache<Response extends CachedResponse> {
 			return this.#queries.get(key) ?? start();
 		}
 	}
-
-	#serveKnown(key: string, state: DatabaseState): Response | undefined {
-		const response = this.#responses.get(key);
-		if (response?.generation !== state.generation) return undefined;
-		if (!this.options.isCurrent(response, contactsOf(state))) return undefined;
-		this.options.onServed(response, 'memory');
-		return response;
-	}
 }
-
-/** The poll watches the contacts. */
-export const contactsOf = ({ contacts }: DatabaseState): ContactsState => contacts as ContactsState;

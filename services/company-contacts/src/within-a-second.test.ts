@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { revokeKey } from '@contacts/common/auth/projects.sql.js';
-import { urlAs } from '@contacts/common/database/roles.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { watchDelays } from '@contacts/testing/machine-delays.js';

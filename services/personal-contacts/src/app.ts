@@ -1,4 +1,5 @@
 import { apiReference } from '@contacts/common/api-reference/api-reference.js';
+import { watchedKeys } from '@contacts/common/auth/key-ring.sql.js';
 import { authenticate } from '@contacts/common/http/authenticate.js';
 import { health } from '@contacts/common/http/health.js';
 import { Heartbeat } from '@contacts/common/http/heartbeat.js';
@@ -14,7 +15,7 @@ import { upsertPersonalContact } from './upsert-personal-contact.js';
 
 /** Builds the service. Plugins are registered in the order in which a request passes through them. */
 export async function buildApp(parts: ServiceParts): Promise<Server> {
-	const { serverOptions, database, poll, keyRing, registry, clock = () => performance.now() } = parts;
+	const { serverOptions, database, poll, keyRing, registry, clock } = parts;
 	const server = await createServer(serverOptions);
 	acceptJson(server);
 	await server.register(metrics, { registry, database, poll, keyRing });
@@ -26,7 +27,7 @@ export async function buildApp(parts: ServiceParts): Promise<Server> {
 	const batcher = createUpsertBatcher({ database, registry });
 	await server.register(async function internalApi(api) {
 		await api.register(loadShedding, { database });
-		await api.register(authenticate, { keyRing, deadlineMs: database.deadlineMs, heartbeat });
+		await api.register(authenticate, { poll, keyRing, deadlineMs: database.deadlineMs, heartbeat });
 		await api.register(upsertPersonalContact, { batcher });
 		await api.register(setDirectSubscription, { database });
 	});
@@ -38,7 +39,7 @@ const variables = serviceVariables(3001);
 export const service: Service<typeof variables> = {
 	name: 'personal-contacts',
 	callers: 'internal',
-	watched: ['keys'],
+	watched: [watchedKeys],
 	variables,
 	buildApp,
 };

@@ -1,7 +1,7 @@
+import { isActiveSubscription } from '@contacts/common/contacts/direct-subscription.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
-import { maxLockWaitMs } from '@contacts/common/database/expiring-write.js';
+import { isOpen, lockTimeoutUntil, mayReplace } from '@contacts/common/database/expiry.sql.js';
 
 /** A report on a chat: whether it has a direct subscription to the bot. */
 interface SubscriptionReport {
@@ -17,7 +17,7 @@ interface SubscriptionReport {
  * durably committed.
  *
  * @param deadline that of the caller
- * @throws what `Database.write` throws with a deadline: a report not applied by then is never applied later
+ * @throws what `Database.write` throws: a report not applied by then is never applied later
  */
 export async function applySubscriptionReport(
 	database: Database,
@@ -29,13 +29,11 @@ export async function applySubscriptionReport(
 				with report as materialized (
 					select ${chatId}::float8::bigint as chat_id, ${isActive}::boolean as is_active, clock_timestamp() as moment,
 						least(to_timestamp(${at ?? null}::float8 / 1000), clock_timestamp()) as at,
-						-- A row that is new is not compared with the expiry again after it has waited for another transaction.
-						set_config('lock_timeout',
-							least(${maxLockWaitMs}, greatest(1, ceil(${expires}::float8 - extract(epoch from clock_timestamp()) * 1000)))::int::text, true) as lock_timeout
+						${lockTimeoutUntil(sql, expires)} as lock_timeout
 				), applied as (
 					insert into direct_subscriptions as stored (chat_id, started_at, ended_at, reported_at)
 					select chat_id, case when is_active then least(at, moment) end, case when not is_active then least(at, moment) end, moment
-					from report where lock_timeout is not null and clock_timestamp() < to_timestamp(${expires}::float8 / 1000)
+					from report where lock_timeout is not null and ${isOpen(sql, expires)}
 					on conflict (chat_id) do update set
 						started_at = case
 							when excluded.ended_at is null and not ${sql.unsafe(isActiveSubscription('stored'))} then excluded.started_at
@@ -50,8 +48,7 @@ export async function applySubscriptionReport(
 							else least(stored.ended_at, excluded.reported_at)
 						end,
 						reported_at = excluded.reported_at
-					where clock_timestamp() < to_timestamp(${expires}::float8 / 1000)
-					  and (stored.reported_at <= to_timestamp(${sentAtLeast}::float8 / 1000) or stored.reported_at > clock_timestamp())
+					where ${isOpen(sql, expires)} and ${mayReplace(sql, 'stored.reported_at', sentAtLeast)}
 					returning chat_id
 				)
 				select (select 'saved' from applied) as outcome, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,

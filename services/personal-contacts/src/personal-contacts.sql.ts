@@ -1,7 +1,7 @@
+import { isActiveSubscription } from '@contacts/common/contacts/direct-subscription.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
-import { maxLockWaitMs } from '@contacts/common/database/expiring-write.js';
+import { isOpen, lockTimeoutUntil, mayReplace } from '@contacts/common/database/expiry.sql.js';
 
 export interface PersonalContact {
 	chat_id: number;
@@ -21,32 +21,28 @@ export interface SentContact {
 /** `skipped`: the chat has an active direct subscription, and nothing was written. */
 export type Outcome = 'saved' | 'skipped';
 
-interface SaveOptions {
-	/** The deadline of the callers, or of the one with the least time left. */
-	deadline: Deadline;
-	/** Maximum time in which the statement may write. Default: what `Database.write` allows. */
-	timeoutMs?: number;
-	/** See `Database.write`. */
-	repeatsUndone?: boolean;
-}
+/** How long a batch may write, in milliseconds. All of its contacts wait with it. */
+const batchTimeoutMs = 500;
 
 /**
  * Saves contacts in one atomic statement, except those whose chats have an active direct subscription.
  *
  * - A contact is written only before the statement expires, and never over a row that may have been written after the statement
- *   was sent. Both are checked while the row is locked, so a delayed older statement cannot overwrite a newer one. A row with a
- *   time in the future only means that the server's clock was set back.
+ *   was sent. Both are checked while the row is locked, so a delayed older statement cannot overwrite a newer one.
  * - Rows are locked in the order of their chats, so that two such statements cannot deadlock.
  *
  * @param sent each chat once
- * @returns the outcome of each chat; the saved rows are durably committed. Without `repeatsUndone`, a chat without an outcome was
- *   not written: the statement expired before its deadline, or its row may be newer.
- * @throws what `Database.write` throws with a deadline: what was not saved by then is never saved later
+ * @param deadline that of the callers, or of the one with the least time left
+ * @param mode what of a batch was not done is for the caller to send again, each contact alone
+ * @returns the outcome of each chat; the saved rows are durably committed. A chat of a batch without an outcome was not
+ *   written: the statement expired before its deadline, or its row may be newer.
+ * @throws what `Database.write` throws: what was not saved by then is never saved later
  */
 export async function savePersonalContacts(
 	database: Database,
 	sent: readonly SentContact[],
-	{ deadline, timeoutMs = Number.POSITIVE_INFINITY, repeatsUndone = true }: SaveOptions,
+	deadline: Deadline,
+	mode: 'batch' | 'alone',
 ): Promise<Map<number, Outcome>> {
 	const contacts = JSON.stringify(
 		sent.map(({ contact: { chat_id, username, name, birth_date }, projectId }) => ({
@@ -64,8 +60,7 @@ export async function savePersonalContacts(
 
 	const rows = await database.write(
 		(sql, { sentAtLeast, expires }) => {
-			const windowMs = Math.min(expires - sentAtLeast, timeoutMs);
-			const [sentAt, expiresAt] = [sentAtLeast / 1000, (sentAtLeast + windowMs) / 1000];
+			const until = mode === 'batch' ? Math.min(expires, sentAtLeast + batchTimeoutMs) : expires;
 			return sql<{ chat_id: number; outcome: Outcome | null; clock: number }[]>`
 				with sent as materialized (
 					-- With an EXISTS the planner would read all subscriptions into a hash for each statement.
@@ -75,17 +70,13 @@ export async function savePersonalContacts(
 					), false) as is_subscribed
 					from json_to_recordset(${contacts}::text::json)
 						as contact (chat_id bigint, username text, name text, birth_date date, project_id bigint)
-					-- A row that is new is not compared with the expiry again after it has waited for another transaction.
-					where (
-						select set_config('lock_timeout',
-							least(${maxLockWaitMs}, greatest(1, ceil((${expiresAt}::float8 - extract(epoch from clock_timestamp())) * 1000)))::int::text, true)
-					) is not null
+					where (select ${lockTimeoutUntil(sql, until)}) is not null
 					order by chat_id
 				),
 				written as (
 					insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
 					select chat_id, username, name, birth_date, project_id from sent
-					where not is_subscribed and clock_timestamp() < to_timestamp(${expiresAt}::float8)
+					where not is_subscribed and ${isOpen(sql, until)}
 					on conflict (chat_id) do update set
 						username = case when stored.chat_id = any (${keepUsername}::bigint[]) then stored.username else excluded.username end,
 						name = case when stored.chat_id = any (${keepName}::bigint[]) then stored.name else excluded.name end,
@@ -93,8 +84,7 @@ export async function savePersonalContacts(
 							then stored.birth_date else excluded.birth_date end,
 						project_id = excluded.project_id,
 						updated_at = clock_timestamp()
-					where clock_timestamp() < to_timestamp(${expiresAt}::float8)
-					  and (stored.updated_at <= to_timestamp(${sentAt}::float8) or stored.updated_at > clock_timestamp())
+					where ${isOpen(sql, until)} and ${mayReplace(sql, 'stored.updated_at', sentAtLeast)}
 					returning chat_id
 				)
 				-- Not as float8: a server may be set to print 15 digits of one.
@@ -103,7 +93,7 @@ export async function savePersonalContacts(
 					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
 				from sent left join written using (chat_id)`;
 		},
-		{ deadline, repeatsUndone },
+		{ deadline, repeatsUndone: mode === 'alone' },
 	);
 	return new Map(rows.flatMap(({ chat_id, outcome }) => (outcome === null ? [] : [[chat_id, outcome]])));
 }

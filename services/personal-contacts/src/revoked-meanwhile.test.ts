@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { revokeKey } from '@contacts/common/auth/projects.sql.js';
-import { startDeadline } from '@contacts/common/database/deadline.js';
 import { addProject, startTestApp } from '@contacts/testing/app.js';
 import { requestLine } from '@contacts/testing/request-line.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -22,7 +21,7 @@ test('a key that is revoked while a body arrives is refused, and nothing is save
 	await (await app.fetch('/health/live')).text();
 	const [key] = await database.sql<{ id: number }[]>`select id::float8 as id from api_keys`;
 	await revokeKey(database.sql, Number(key?.id));
-	await app.poll.refresh(startDeadline(4000));
+	await app.poll.refresh(4000);
 	socket.write(body.slice(1));
 	const [response] = await once(socket, 'data');
 	expect(response).toMatch(/^HTTP\/1.1 401 .*"code":"unauthorized"/s);

@@ -89,7 +89,7 @@ async function route(api: Server, { database }: { database: Database }): Promise
 				throw new Problem('invalid_body', { errors: [{ field: 'at', message: 'must not be in the future' }] });
 			}
 			const report = { chatId, isActive, ...(at === undefined ? {} : { at }) };
-			await database.admit(() => inOrder(chatId, () => applySubscriptionReport(database, report, deadline)), deadline);
+			await database.admit(() => inOrder(chatId, () => applySubscriptionReport(database, report, deadline)));
 			return { ok: 'saved' as const };
 		},
 	});

@@ -11,15 +11,17 @@ import { service } from './app.js';
 import { type Outcome, type PersonalContact, savePersonalContacts } from './personal-contacts.sql.js';
 import { createUpsertBatcher, type UpsertBatcher } from './upsert-batcher.js';
 
+const clock = () => performance.now();
 let database: Database;
 let app: TestApp;
+/** No test is about the deadline, which a busy machine may miss. */
+const deadlineMs = 60_000;
+const soon = () => startDeadline(deadlineMs);
 
 test.beforeAll(async () => {
 	await addProject(test_.sql, 'first', 'first-key');
 	await addProject(test_.sql, 'second', 'second-key');
-	// No test is about the deadline, which a busy machine may miss.
-	const deadlineMs = 60_000;
-	database = openDatabase({ url: test_.url, applicationName: 'writer', poolSize: 10, deadlineMs });
+	database = openDatabase({ url: test_.url, applicationName: 'writer', poolSize: 10, deadlineMs, clock });
 	app = await startTestApp(service, test_.url, { database: { deadlineMs } });
 	await test_.sql.unsafe(`
 		create sequence attempts;
@@ -105,7 +107,7 @@ describe('batches', () => {
 				const [together, oneByOne] = [base, base + 10];
 				base += 20;
 				const send = (to: UpsertBatcher, first: number, { fields, chat, project }: (typeof steps)[number]) =>
-					to.save({ contact: { chat_id: first + chat, ...fields }, projectId: projects[project]?.id ?? 0 });
+					to.save({ contact: { chat_id: first + chat, ...fields }, projectId: projects[project]?.id ?? 0 }, soon());
 
 				const results: Promise<Outcome>[] = [];
 				for (const step of steps) {
@@ -136,7 +138,7 @@ describe('batches', () => {
 		};
 		const registry = new Registry();
 		const writer = createUpsertBatcher({ database: { ...database, write }, registry });
-		const save = (chat: number) => writer.save({ contact: { chat_id: 20_000 + chat }, projectId: 1 });
+		const save = (chat: number) => writer.save({ contact: { chat_id: 20_000 + chat }, projectId: 1 }, soon());
 		await Promise.all(Array.from({ length: 256 }, (_, n) => save(n)));
 		expect(most).toBe(2);
 		expect(await batches(registry)).toEqual({ count: 4, sum: 256 });
@@ -149,7 +151,9 @@ describe('batches', () => {
 		// With these joins rows keep the order in which they were sent, unless the statement orders them. A deadlock is found
 		// before the batch is split.
 		const url = `${test_.url}?enable_hashjoin=off&enable_mergejoin=off&deadlock_timeout=10ms`;
-		const databases = ['one', 'two'].map((applicationName) => openDatabase({ url, applicationName, poolSize: 10 }));
+		const databases = ['one', 'two'].map((applicationName) =>
+			openDatabase({ url, applicationName, poolSize: 10, clock }),
+		);
 		const close = () => Promise.all(databases.map((database) => database.close())).then(() => undefined);
 		onTestFinished(close);
 		const writers = databases.map((database) => createUpsertBatcher({ database, registry: new Registry() }));
@@ -158,7 +162,7 @@ describe('batches', () => {
 			await Promise.all(
 				writers.flatMap((writer, n) =>
 					(n === 0 ? chats : chats.toReversed()).map((chat) =>
-						writer.save({ contact: { chat_id: chat, name: `${round}` }, projectId: 1 }),
+						writer.save({ contact: { chat_id: chat, name: `${round}` }, projectId: 1 }, soon()),
 					),
 				),
 			);
@@ -250,12 +254,12 @@ describe('a response', () => {
 	])('is a failure only for the contact at its deadline, when a batch %s', async (_, isCut) => {
 		const network = await startTcpProxy(test_.url);
 		onTestFinished(() => network.close());
-		const deadlineMs = 60_000;
 		const behind = openDatabase({
 			url: network.through(test_.url),
 			applicationName: 'behind',
 			poolSize: 1,
 			deadlineMs,
+			clock,
 		});
 		onTestFinished(() => behind.close());
 		const writer = createUpsertBatcher({ database: behind, registry: new Registry() });
@@ -289,7 +293,7 @@ describe('a response', () => {
 			return rows;
 		};
 		const writer = createUpsertBatcher({ database: { ...database, write }, registry: new Registry() });
-		const save = (chat_id: number) => writer.save({ contact: { chat_id }, projectId: 1 });
+		const save = (chat_id: number) => writer.save({ contact: { chat_id }, projectId: 1 }, soon());
 		const slow = Promise.all([save(80_000), save(80_001)]);
 		await expect.poll(() => statements).toBe(1);
 		for (let n = 2; n < 5; n++) expect(await save(80_000 + n)).toBe('saved');
@@ -337,11 +341,8 @@ test('a statement that was sent before its row was written changes nothing, alth
 				(sql, { sentAtLeast, expires }) => statement(sql, { sentAtLeast: sentAtLeast - sentEarlierMs, expires }),
 				options,
 			);
-		const deadline = startDeadline(database.deadlineMs);
-		return savePersonalContacts({ ...database, write }, [{ contact: { chat_id: 950, name }, projectId: 1 }], {
-			deadline,
-			repeatsUndone: false,
-		});
+		const sent = [{ contact: { chat_id: 950, name }, projectId: 1 }];
+		return savePersonalContacts({ ...database, write }, sent, soon(), 'batch');
 	};
 	expect(await save('newer', 0)).toEqual(new Map([[950, 'saved']]));
 	expect(await save('older', 60_000)).toEqual(new Map());
@@ -365,7 +366,7 @@ test('an upsert reads no subscriptions of other chats, however many there are', 
 	const [project] = await test_.sql<{ id: number }[]>`select id::float8 as id from projects`;
 	const writer = createWriter();
 	let chat = 20_000_000;
-	const save = () => writer.save({ contact: { chat_id: chat++ }, projectId: project?.id ?? 0 });
+	const save = () => writer.save({ contact: { chat_id: chat++ }, projectId: project?.id ?? 0 }, soon());
 	// A backend reports its statistics with the first statement after a second.
 	const reported = async (before: { inserted: number }) => {
 		const saveAndRead = async () => (await save()) && (await statistics()).inserted;

@@ -10,11 +10,10 @@ export interface UpsertBatcher {
 	 * Saves a contact, unless its chat has an active direct subscription. Contacts of the same chat are applied in the order of
 	 * the calls.
 	 *
-	 * @param deadline that of the request. Default: `Database.deadlineMs` from now
 	 * @returns its outcome; a saved row is durably committed
 	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
-	save(sent: SentContact, deadline?: Deadline): Promise<Outcome>;
+	save(sent: SentContact, deadline: Deadline): Promise<Outcome>;
 }
 
 /** The second batch is executed while the first is committed. */
@@ -28,9 +27,6 @@ const slowBatchMs = 50;
 
 /** Maximum number of chats in a batch. */
 const maxBatchSize = 64;
-
-/** How long a batch may write. All of its contacts wait with it. */
-const batchTimeoutMs = 500;
 
 /** A contact with less time left does not enter a batch: the statement gets no more time than its oldest contact. */
 const minTimeLeftMs = 500;
@@ -127,17 +123,16 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 			startSoon();
 		}, slowBatchMs);
 		try {
-			const options = { deadline, timeoutMs: batchTimeoutMs, repeatsUndone: false };
-			const outcomes = await savePersonalContacts(database, chats.map(merge), options);
+			const outcomes = await savePersonalContacts(database, chats.map(merge), deadline, 'batch');
 			for (const [chat, contacts] of batch) {
 				const outcome = outcomes.get(chat);
 				if (outcome === undefined) void writeOneByOne(chat, contacts);
 				else for (const { resolve } of release(chat, contacts)) resolve(outcome);
 			}
 		} catch (error) {
-			// Alone they are sent again after a temporary refusal, such as of a locked row, and a batch has the time of its oldest contact.
-			const { isTemporary, isSentAgain, reason } = classify(error);
-			if (isTemporary || isSentAgain || reason === 'statement') {
+			// Alone they are sent again after a refusal, such as of a locked row, and a batch has the time of its oldest contact.
+			const { isSentAgain, isRefused } = classify(error);
+			if (isSentAgain || isRefused) {
 				split.inc();
 				for (const [chat, contacts] of batch) void writeOneByOne(chat, contacts);
 			} else {
@@ -157,7 +152,7 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 	}
 
 	async function writeAlone({ contact, projectId, deadline }: Waiting): Promise<Outcome> {
-		const outcomes = await savePersonalContacts(database, [{ contact, projectId }], { deadline });
+		const outcomes = await savePersonalContacts(database, [{ contact, projectId }], deadline, 'alone');
 		return outcomes.get(contact.chat_id) as Outcome;
 	}
 
@@ -169,9 +164,9 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 	}
 
 	return {
-		save: ({ contact, projectId }, requestDeadline) =>
+		save: ({ contact, projectId }, deadline) =>
 			database.admit(
-				(deadline) =>
+				() =>
 					new Promise((resolve, reject) => {
 						const expire = () => {
 							queue.splice(queue.indexOf(waiting), 1);
@@ -185,7 +180,6 @@ export function createUpsertBatcher({ database, registry }: { database: Database
 						queue.push(waiting);
 						startSoon();
 					}),
-				requestDeadline,
 			),
 	};
 }

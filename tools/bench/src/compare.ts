@@ -2,8 +2,8 @@ import { freePort } from '@contacts/local-postgres/ports.js';
 import { memoryOf } from '@contacts/testing/proc.js';
 import type { BenchDatabase } from './database.js';
 import { type Measurement, measure } from './load.js';
-import type { Scenario } from './scenarios.js';
-import { type Servers, type Side, services, startServer } from './servers.js';
+import { type Scenario, services } from './scenarios.js';
+import { type Servers, type Side, startServer } from './servers.js';
 
 const sides = ['ours', 'baseline'] as const;
 type SideName = (typeof sides)[number];

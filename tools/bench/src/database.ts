@@ -24,8 +24,7 @@ export interface BenchDatabase {
 const password = 'bench';
 
 /**
- * Another checkout may have another schema and other roles. So its database is set up as its operators do it: by its
- * `owner.sql` and its `contacts`.
+ * Another checkout may have another schema and other roles. So its database is set up as its operators do it, by its `contacts`.
  *
  * @param slowerCommitMs milliseconds by which the server delays each flush of its log, as a slower disk would
  */
@@ -53,9 +52,8 @@ export async function startDatabase(
 		return `postgres://${role}:${password}@127.0.0.1:${server.port}/postgres`;
 	};
 
-	await sql.unsafe(readFileSync(join(checkout, 'packages/common/owner.sql'), 'utf8'));
+	await contactsCommand(checkout, server.url('postgres'), signal)('migrate', '--roles');
 	const run = contactsCommand(checkout, await logIn('contacts_owner'), signal);
-	await run('migrate');
 	await run('project', 'create', 'bench');
 	const { key } = JSON.parse(await run('key', 'create', 'bench', '--json')) as { key: string };
 	const file = join(folder, 'contacts.ndjson');

@@ -1,5 +1,7 @@
 import { randomInt } from 'node:crypto';
-import type { ServiceName } from './servers.js';
+
+export const services = ['company-contacts', 'personal-contacts'] as const;
+export type ServiceName = (typeof services)[number];
 
 export interface LoadRequest {
 	method: 'GET' | 'POST';

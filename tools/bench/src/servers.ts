@@ -5,9 +5,7 @@ import { startProcess } from '@contacts/testing/process.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { onServerCore } from './cores.js';
 import type { BenchDatabase } from './database.js';
-
-export const services = ['company-contacts', 'personal-contacts'] as const;
-export type ServiceName = (typeof services)[number];
+import type { ServiceName } from './scenarios.js';
 
 /** What is measured: the services of one checkout, or baseline servers in their place. */
 export interface Side {

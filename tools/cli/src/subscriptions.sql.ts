@@ -1,5 +1,5 @@
+import { isActiveSubscription } from '@contacts/common/contacts/direct-subscription.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { isActiveSubscription } from '@contacts/common/database/direct-subscription.sql.js';
 
 const isActive = (sql: Sql, row: string) => sql.unsafe(isActiveSubscription(row));
 

@@ -3,7 +3,7 @@ import {
 	contactColumnNames,
 	contactColumns,
 	maxCharacters,
-} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+} from '@contacts/common/contacts/company-contact-columns.sql.js';
 import { service } from '@contacts/company-contacts/app.js';
 import { firstContacts } from '@contacts/company-contacts/sandbox/contacts.js';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';

@@ -1,7 +1,7 @@
 import { hashKey } from '@contacts/common/auth/api-key.js';
 import { insertKey, insertProject } from '@contacts/common/auth/projects.sql.js';
-import type { PartialContactRow } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
-import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import type { PartialContactRow } from '@contacts/common/contacts/company-contact-columns.sql.js';
+import { saveCompanyContacts } from '@contacts/common/contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 
 export const demoProject = 'demo';

@@ -1,15 +1,12 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
-import { migrate } from '@contacts/common/database/migrate.js';
 import { escapeControls } from '@contacts/common/observability/escape-controls.js';
 import { ConfigError } from '@contacts/common/process/config.js';
+import { migrate } from '@contacts/migrations/migrate.js';
 import { spawnService } from './child-service.js';
-import { startLocalDatabase } from './local-database.js';
+import { type StopSteps, startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
-
-/** What stops each part. Each part adds its own as soon as it exists, even while it is starting. */
-export type StopSteps = (() => Promise<void>)[];
 
 /**
  * Starts everything, the database first.

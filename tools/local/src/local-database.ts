@@ -3,11 +3,10 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } 
 import { join } from 'node:path';
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
-import { migrate } from '@contacts/common/database/migrate.js';
-import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { LocalPostgresError, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
+import { setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { addDemo } from './demo.js';
-import type { StopSteps } from './launcher.js';
 
 interface LocalDatabase {
 	/** The connection URL of a service, with its own role. */
@@ -15,6 +14,9 @@ interface LocalDatabase {
 	/** Resolves when the server has ended. */
 	ended: Promise<void>;
 }
+
+/** What stops each part. Each part adds its own as soon as it exists, even while it is starting. */
+export type StopSteps = (() => Promise<void>)[];
 
 /** Starts the embedded database of a data folder and migrates it. Adds the demo to an empty one, and lets `contacts` find it. */
 export async function startLocalDatabase(dataFolder: string, stopSteps: StopSteps): Promise<LocalDatabase> {

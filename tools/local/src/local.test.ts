@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { ownerRole, roles } from '@contacts/common/database/roles.js';
+import { ownerRole, roles } from '@contacts/migrations/roles.js';
 import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { isAlive } from '@contacts/testing/proc.js';
 import postgres from 'postgres';

@@ -1,10 +1,11 @@
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
-import { MigrationError } from '@contacts/common/database/migrate.js';
 import { escapeControls } from '@contacts/common/observability/escape-controls.js';
 import { ConfigError } from '@contacts/common/process/config.js';
 import { LocalPostgresError } from '@contacts/local-postgres/local-postgres.js';
+import { MigrationError } from '@contacts/migrations/migrate.js';
 import { demoKey, demoProject } from './demo.js';
-import { launch, type StopSteps } from './launcher.js';
+import { launch } from './launcher.js';
+import type { StopSteps } from './local-database.js';
 import { watchPackageManagers } from './package-managers.js';
 import { readSettings, type Settings } from './settings.js';
 

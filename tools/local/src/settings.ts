@@ -10,7 +10,7 @@ export const variables = Type.Object({
 	COMPANY_CONTACTS_PORT: integerVariable(1, 65_535, 3000, 'port of company-contacts on 127.0.0.1'),
 	DATABASE_URL: Type.Optional(
 		databaseUrlVariable(
-			'this PostgreSQL (15 or newer) instead of the embedded one, with the roles of packages/common/owner.sql; it is migrated, and gets no demo data',
+			'this PostgreSQL (15 or newer) instead of the embedded one, with the roles of packages/migrations/owner.sql; it is migrated, and gets no demo data',
 		),
 	),
 	LOCAL_DATA_DIR: Type.String({

@@ -1,4 +1,4 @@
-import { isCountry } from '@contacts/common/company-contacts/phone.js';
+import { isCountry } from '@contacts/common/contacts/phone.js';
 import type { BucketPolicy } from '@contacts/common/http/token-bucket.js';
 import { integerVariable, serviceVariables } from '@contacts/common/process/config.js';
 import { type Static, Type } from '@sinclair/typebox';

@@ -1,4 +1,4 @@
-import type { ContactRow } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import type { ContactRow } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import { describe, expect, test } from 'vitest';
 import type { CrmContact, CustomField, FieldValue } from './bitrix24/contact.js';
 import { type MappingOptions, mapContact, mappingVersion } from './mapping.js';

@@ -3,9 +3,9 @@ import {
 	type ContactRow,
 	firstCharacters,
 	maxCharacters,
-} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
-import { cleanName } from '@contacts/common/company-contacts/name.js';
-import { readPhone } from '@contacts/common/company-contacts/phone.js';
+} from '@contacts/common/contacts/company-contact-columns.sql.js';
+import { cleanName } from '@contacts/common/contacts/name.js';
+import { readPhone } from '@contacts/common/contacts/phone.js';
 import type { CountryCode } from 'libphonenumber-js/max';
 import {
 	type CrmContact,

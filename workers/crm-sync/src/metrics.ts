@@ -1,4 +1,4 @@
-import type { ContactColumn } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import type { ContactColumn } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import { counter, gauge, lastKnown } from '@contacts/common/observability/metrics.js';
 import { Counter, Gauge, type Registry } from 'prom-client';

@@ -1,4 +1,4 @@
-import type { ContactColumn } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import type { ContactColumn } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Clock } from './bitrix24/clock.js';
 import type { Crm, Read } from './bitrix24/crm.js';

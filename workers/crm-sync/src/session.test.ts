@@ -1,4 +1,4 @@
-import { urlAs } from '@contacts/common/database/roles.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { createTestDatabase, ownApplications, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';

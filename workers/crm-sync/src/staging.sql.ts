@@ -1,10 +1,10 @@
-import { type ContactRow, contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { type ContactRow, contactColumnNames } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import {
 	type SaveResult,
 	saveCompanyContacts,
 	savedCounts,
 	savingQuery,
-} from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+} from '@contacts/common/contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { noFullRun } from './sync.sql.js';
 

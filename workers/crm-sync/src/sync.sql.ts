@@ -1,4 +1,4 @@
-import { pruneTombstones, type SaveResult } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import { pruneTombstones, type SaveResult } from '@contacts/common/contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { MirrorConfiguration } from './mirror-configuration.js';
 import { pruneUnreadablePhones } from './unreadable-phones.sql.js';

@@ -1,7 +1,7 @@
 import { openDatabase } from '@contacts/common/database/database.js';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { createServer, type Server } from '@contacts/common/http/server.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -21,6 +21,7 @@ test.beforeAll(async () => {
 		deadlineMs: 60_000,
 		url: urlAs(database.url, 'crm-sync', rolePassword),
 		applicationName: 'events',
+		clock: () => performance.now(),
 		poolSize: 2,
 	});
 	const logger = createLogger({

@@ -31,15 +31,15 @@ const pagePolicy = [
 
 interface ApiReferenceOptions {
 	reference: ReferenceInfo;
-	/** A monotonic clock in milliseconds. Default: that of the process. */
-	clock?: (() => number) | undefined;
+	/** A monotonic clock in milliseconds. */
+	clock: () => number;
 }
 
 /**
  * `GET /openapi.json` and, for people, `GET /docs`: an OpenAPI 3.1 document of all routes with an operation ID, and a page to
  * read it and to send requests. They need no credentials. Register it on the root, before those routes.
  */
-export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, clock = () => performance.now() }) => {
+export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, clock }) => {
 	await server.register(swagger, documentOptions(reference));
 
 	// HEAD too: monitors of uptime send nothing else.

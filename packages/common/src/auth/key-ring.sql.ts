@@ -3,6 +3,9 @@ import type { Database } from '../database/database.js';
 
 export type ServiceName = 'personal-contacts' | 'company-contacts';
 
+/** What the poll watches for a key ring: the version that every change of a project or key increases. */
+export const watchedKeys = '(select version::text from public.key_ring_version) as keys';
+
 /** The API client that a request comes from. */
 export interface Project {
 	id: number;

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Database } from '../database/database.js';
-import { type Deadline, startDeadline, withTimeout } from '../database/deadline.js';
+import { withTimeout } from '../database/deadline.js';
 import { classify, DatabaseError } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
 import {
@@ -24,16 +24,6 @@ export interface KeyRing {
 	findReason(projectCode: string, key: string): RejectionReason;
 	/** Whether the key of this project was not revoked when the keys were last read, and has not expired. */
 	isLive(project: Project): boolean;
-	/** Whether the keys in memory were those of the database within the last second. */
-	readonly isConfirmed: boolean;
-	/**
-	 * Waits until they were those of the database at most a second before the caller asked.
-	 *
-	 * @throws DatabaseError, DatabaseBusyError: see `StatePoll.confirm`
-	 */
-	confirm(deadline: Deadline): Promise<unknown>;
-	/** When the snapshot was last known to be current, in milliseconds since the epoch; undefined before the first. */
-	readonly refreshedAt: number | undefined;
 	/** The live keys of the snapshot. */
 	liveKeys(): UnrevokedKey[];
 	/** Stores when each key was last used, as at regular intervals before. */
@@ -41,7 +31,7 @@ export interface KeyRing {
 }
 
 export interface KeyRingOptions {
-	/** It watches the keys. */
+	/** It watches `watchedKeys`. */
 	poll: StatePoll;
 	/** Stores the uses of keys. */
 	database: Database;
@@ -57,7 +47,7 @@ const flushIntervalMs = 30_000;
 const maxLoadMs = 4000;
 
 interface LoadedKeys {
-	version: string | undefined;
+	version: unknown;
 	/** See `DatabaseState`. */
 	generation: number;
 	keys: Map<string, UnrevokedKey>;
@@ -77,25 +67,22 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 	/** The last uses of keys that are not stored yet, in milliseconds since the epoch. */
 	let uses = new Map<number, number>();
 	let snapshot: LoadedKeys | undefined;
-	let refreshedAt: number | undefined;
 
 	const isLive = (key?: UnrevokedKey): key is UnrevokedKey => key !== undefined && key.expiresAt > now();
 
-	poll.follow(async ({ keys: version, generation, foundAt }, sql) => {
+	poll.follow(async ({ watched: { keys: version }, generation }, sql) => {
 		// After a change between the two reads, the next poll loads the keys again.
-		if (version !== snapshot?.version || generation !== snapshot?.generation) {
-			const next: LoadedKeys = { version, generation, keys: new Map(), byId: new Map(), reasons: new Map() };
-			for (const row of await readKeyRing(sql, service)) {
-				const index = row.hash === null ? row.code : indexOf(row.code, row.hash);
-				if (row.reason !== null) next.reasons.set(index, row.reason);
-				else {
-					next.keys.set(index, row);
-					next.byId.set(row.keyId, row);
-				}
+		if (version === snapshot?.version && generation === snapshot?.generation) return;
+		const next: LoadedKeys = { version, generation, keys: new Map(), byId: new Map(), reasons: new Map() };
+		for (const row of await readKeyRing(sql, service)) {
+			const index = row.hash === null ? row.code : indexOf(row.code, row.hash);
+			if (row.reason !== null) next.reasons.set(index, row.reason);
+			else {
+				next.keys.set(index, row);
+				next.byId.set(row.keyId, row);
 			}
-			snapshot = next;
 		}
-		refreshedAt = foundAt;
+		snapshot = next;
 	});
 
 	/** Uses that can't be stored are kept for the next time, one entry for each key. No request waits for this. */
@@ -114,7 +101,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 	}
 
 	try {
-		await poll.refresh(startDeadline(maxLoadMs));
+		await poll.refresh(maxLoadMs);
 	} catch (error) {
 		if (classify(error).isPermanent) throw error;
 	}
@@ -134,13 +121,6 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 			return snapshot?.keys.has(index) ? 'expired_key' : (ofKey ?? ofProject ?? 'unknown_project');
 		},
 		isLive: ({ keyId }) => isLive(snapshot?.byId.get(keyId)),
-		get isConfirmed() {
-			return poll.confirmed !== undefined;
-		},
-		confirm: poll.confirm,
-		get refreshedAt() {
-			return refreshedAt;
-		},
 		liveKeys: () => [...(snapshot?.keys.values() ?? [])].filter(isLive),
 		async stop() {
 			clearInterval(usesTimer);

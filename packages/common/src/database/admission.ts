@@ -1,9 +1,6 @@
-import { type Deadline, startDeadline } from './deadline.js';
 import { classify, DatabaseBusyError, DatabaseError, DeadlineError, type FailureReason } from './errors.js';
 
 interface AdmissionOptions {
-	/** The deadline of a caller's response, in milliseconds. */
-	deadlineMs: number;
 	/** Maximum number of callers at once, whatever they wait for. Each holds memory. */
 	maxCallers: number;
 	/** A monotonic clock in milliseconds. */
@@ -56,13 +53,12 @@ export class Admission {
 	/**
 	 * Admits a caller, or refuses it.
 	 *
-	 * @param deadline that of the caller. Default: `deadlineMs` from now
 	 * @throws DatabaseBusyError at once when the queue is full, or at the deadline when it waited for capacity while others
 	 *   were served
 	 * @throws DatabaseError in every other case
 	 */
-	async run<Result>(work: (deadline: Deadline) => Promise<Result>, deadline?: Deadline): Promise<Result> {
-		const { deadlineMs, onFailure } = this.options;
+	async run<Result>(work: () => Promise<Result>): Promise<Result> {
+		const { onFailure } = this.options;
 		if (this.isFull) {
 			onFailure('busy');
 			throw new DatabaseBusyError();
@@ -70,7 +66,7 @@ export class Admission {
 		const servedBefore = this.#served;
 		this.#callers++;
 		try {
-			const result = await work(deadline ?? startDeadline(deadlineMs));
+			const result = await work();
 			this.#served++;
 			return result;
 		} catch (error) {

@@ -1,40 +1,10 @@
 import { Admission } from './admission.js';
 import type { ClientOptions, PendingStatement, Sql } from './client.js';
 import { type CursorReader, createCursorReader } from './cursor.js';
-import type { Deadline } from './deadline.js';
+import { type Deadline, startDeadline } from './deadline.js';
 import type { FailureReason } from './errors.js';
 import { createWriteSender, type WriteStatement, type WrittenRows } from './expiring-write.js';
 import { ConnectionPool } from './pool.js';
-
-/** Receives every statement. It must be quick and not throw. */
-interface DatabaseObserver {
-	/**
-	 * A statement has ended, successfully or not.
-	 *
-	 * @param waitedMs how long the statement waited for a connection
-	 * @param tookMs how long it took until the response, including that wait
-	 */
-	onStatement(waitedMs: number, tookMs: number): void;
-	/** A caller was refused, or its statement has failed. */
-	onFailure(reason: FailureReason): void;
-}
-
-interface QueryOptions {
-	/** The deadline of a caller that was already admitted. Without it, this call is admitted as a new caller. */
-	deadline?: Deadline | undefined;
-	/** Whether to send it over a new connection, because the others may lead to a former primary. Default: false. */
-	isOnNew?: boolean;
-}
-
-interface WriteOptions {
-	/** See `QueryOptions`. */
-	deadline?: Deadline | undefined;
-	/**
-	 * Whether to send it again after a temporary refusal by the server, such as a lock, and once if it has done nothing because it had
-	 * expired or a stored row may be newer. Default: true.
-	 */
-	repeatsUndone?: boolean;
-}
 
 /** The interface of the database for requests. */
 export interface Database {
@@ -51,16 +21,12 @@ export interface Database {
 	 * the first attempt can no longer be executed and there is time.
 	 *
 	 * @returns its rows; without `repeatsUndone` some may have no outcome
-	 * @throws StoodStillError, NoOutcomeError, and what `query` throws. The statement can then no longer be executed. It may have been executed already, if only
-	 *   its response was lost.
+	 * @throws StoodStillError, NoOutcomeError, and what `query` throws with a deadline. The statement can then no longer be executed. It
+	 *   may have been executed already, if only its response was lost.
 	 */
-	write<Rows extends WrittenRows>(statement: WriteStatement<Rows>, options?: WriteOptions): Promise<Rows>;
-	/**
-	 * Admits a caller with several statements, or with statements that are shared with others, or refuses it.
-	 *
-	 * @param deadline that of the caller's request. Default: `deadlineMs` from now
-	 */
-	admit<Result>(work: (deadline: Deadline) => Promise<Result>, deadline?: Deadline): Promise<Result>;
+	write<Rows extends WrittenRows>(statement: WriteStatement<Rows>, options: WriteOptions): Promise<Rows>;
+	/** Admits a caller with several statements, or with statements that are shared with others, or refuses it. */
+	admit<Result>(work: () => Promise<Result>): Promise<Result>;
 	/** Counts somebody as waiting for capacity: see `Admission`. @returns a function to call when the wait is over */
 	startWaiting(): () => void;
 	/** Whether a new caller is refused: see `Admission`. */
@@ -91,6 +57,36 @@ export interface Database {
 	close(): Promise<void>;
 }
 
+/** Receives every statement. It must be quick and not throw. */
+interface DatabaseObserver {
+	/**
+	 * A statement has ended, successfully or not.
+	 *
+	 * @param waitedMs how long the statement waited for a connection
+	 * @param tookMs how long it took until the response, including that wait
+	 */
+	onStatement(waitedMs: number, tookMs: number): void;
+	/** A caller was refused, or its statement has failed. */
+	onFailure(reason: FailureReason): void;
+}
+
+interface QueryOptions {
+	/** The deadline of a caller that was already admitted. Without it, this call is admitted as a new caller. */
+	deadline?: Deadline;
+	/** Whether to send it over a new connection, because the others may lead to a former primary. Default: false. */
+	isOnNew?: boolean;
+}
+
+interface WriteOptions {
+	/** The deadline of a caller that was already admitted. */
+	deadline: Deadline;
+	/**
+	 * Whether to send it again after a temporary refusal by the server, such as a lock, and once if it has done nothing because it had
+	 * expired or a stored row may be newer. Default: true.
+	 */
+	repeatsUndone?: boolean;
+}
+
 export interface DatabaseOptions extends ClientOptions {
 	/** Maximum number of open connections for statements. */
 	poolSize: number;
@@ -101,16 +97,16 @@ export interface DatabaseOptions extends ClientOptions {
 	deadlineMs?: number;
 	/** Maximum number of callers at once. */
 	maxCallers?: number;
-	/** A monotonic clock in milliseconds, for the time that callers have waited. Default: that of the process. */
-	clock?: (() => number) | undefined;
+	/** A monotonic clock in milliseconds, for the time that callers have waited. */
+	clock: () => number;
 }
 
 /** Opens the database for a service. It connects at the first statement. */
 export function openDatabase(options: DatabaseOptions): Database {
-	const { deadlineMs = 4000, maxCallers = 1000, clock = () => performance.now() } = options;
+	const { deadlineMs = 4000, maxCallers = 1000, clock } = options;
 	let observer: DatabaseObserver | undefined;
 	const onFailure = (reason: FailureReason) => observer?.onFailure(reason);
-	const admission = new Admission({ deadlineMs, maxCallers, clock, onFailure });
+	const admission = new Admission({ maxCallers, clock, onFailure });
 	const pool = new ConnectionPool({
 		...options,
 		admission,
@@ -119,17 +115,13 @@ export function openDatabase(options: DatabaseOptions): Database {
 	const sendWrite = createWriteSender(pool);
 	const cursors = createCursorReader({ ...options, deadlineMs, onFailure });
 
-	/** Runs the work of an admitted caller, or of a new one. */
-	function admitted<Result>(deadline: Deadline | undefined, work: (deadline: Deadline) => Promise<Result>) {
-		return deadline === undefined ? admission.run(work) : work(deadline);
-	}
-
 	return {
 		query: (statement, { deadline, isOnNew } = {}) =>
-			admitted(deadline, (until) => pool.query(until, statement, isOnNew)),
-		write: (statement, { deadline, repeatsUndone = true } = {}) =>
-			admitted(deadline, (until) => sendWrite(until, statement, repeatsUndone)),
-		admit: (work, deadline) => admission.run(work, deadline),
+			deadline === undefined
+				? admission.run(() => pool.query(startDeadline(deadlineMs), statement, isOnNew))
+				: pool.query(deadline, statement, isOnNew),
+		write: (statement, { deadline, repeatsUndone = true }) => sendWrite(deadline, statement, repeatsUndone),
+		admit: (work) => admission.run(work),
 		startWaiting: () => admission.startWaiting(),
 		get isFull() {
 			return admission.isFull;

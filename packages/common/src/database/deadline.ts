@@ -1,4 +1,4 @@
-/** When a caller's request began, and when it must have its response, in milliseconds of `performance.now()`. */
+/** When a caller's request was complete, and when it must have its response, in milliseconds of `performance.now()`. */
 export interface Deadline {
 	readonly startedAt: number;
 	readonly expiresAt: number;

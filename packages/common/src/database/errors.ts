@@ -62,10 +62,10 @@ export type FailureReason = (typeof failureReasons)[number];
 interface Consequences {
 	/** Whether the statement has certainly changed nothing, and never will. */
 	isUnwritten: boolean;
-	/** Whether a write is sent again, as soon as it can no longer be executed. */
+	/** Whether it is sent again: a write as soon as it can no longer be executed. */
 	isSentAgain?: boolean;
-	/** Whether the server has refused the statement for now. */
-	isTemporary?: boolean;
+	/** Whether the server has refused it: nothing is wrong with the connection, and a part of a batch may be accepted alone. */
+	isRefused?: boolean;
 	/** Whether the database rejects this configuration: it will reject it again until an operator changes something. */
 	isPermanent?: boolean;
 	/** `busy`: too many callers waited. `deadline`: no response in time, by our clock or by the server's. */
@@ -82,19 +82,19 @@ const consequences = {
 	/** The connection was never open, so no statement was sent. */
 	unreachable: { isUnwritten: true, reason: 'connection' },
 	/** The server accepts no connections at the moment. */
-	unavailable: { isUnwritten: true, isTemporary: true, reason: 'connection' },
+	unavailable: { isUnwritten: true, isSentAgain: true, isRefused: true, reason: 'connection' },
 	/** The server is a standby or a former primary, or its operator has made it read-only. */
 	'read-only': { isUnwritten: true, isSentAgain: true, reason: 'connection' },
 	/** The server has refused the statement because of other statements. */
-	conflict: { isUnwritten: true, isTemporary: true, reason: 'statement' },
+	conflict: { isUnwritten: true, isSentAgain: true, isRefused: true, reason: 'statement' },
 	/** The server has ended the statement at its time limit. */
-	timeout: { isUnwritten: true, isTemporary: true, reason: 'deadline' },
+	timeout: { isUnwritten: true, isSentAgain: true, isRefused: true, reason: 'deadline' },
 	/** The user, the password or the database is wrong. */
 	access: { isUnwritten: true, isPermanent: true, reason: 'connection' },
 	/** The tables, the rights or the settings are not those of this release. */
-	setup: { isUnwritten: true, isPermanent: true, reason: 'statement' },
+	setup: { isUnwritten: true, isRefused: true, isPermanent: true, reason: 'statement' },
 	/** The server has rejected this statement. */
-	statement: { isUnwritten: true, reason: 'statement' },
+	statement: { isUnwritten: true, isRefused: true, reason: 'statement' },
 } as const satisfies Record<string, Consequences>;
 
 /** What an error means for its statement. */
@@ -198,17 +198,32 @@ export function errorCode(error: unknown): string | undefined {
 	return typeof code === 'string' ? code : undefined;
 }
 
+const olderTables = 'The tables of the database are older than this release: run "contacts migrate" first.';
+
+/** What is wrong with the database, for the person who set `DATABASE_URL`, by the code of the error. */
+const sentences: Record<string, string> = {
+	'3D000': 'The database that DATABASE_URL names does not exist.',
+	'42703': olderTables,
+	'42883': olderTables,
+	'42P01': 'The database has no tables yet: run "contacts migrate" first.',
+	'42P07': 'The database has tables of another program with the same names: use a database for the contacts alone.',
+	'53100': 'The disk of the database is full.',
+	CLEARTEXT_PASSWORD:
+		'The database asks for the password in clear, so it was not sent: use sslmode=verify-full in DATABASE_URL, or scram-sha-256 on the server.',
+	ERR_TLS_CERT_ALTNAME_INVALID:
+		"The database's certificate is for another name than that in DATABASE_URL: use its name, or sslmode=verify-ca.",
+	TLS_UNAVAILABLE:
+		'The database has no TLS, which sslmode in DATABASE_URL asks for: set up TLS there, or use sslmode=disable.',
+};
+
 /**
- * One line on what is wrong with the database, for the person who set `DATABASE_URL`. Undefined for any other error.
+ * One line on what is wrong with the database. Undefined for an error that is not about it.
  *
  * @param hostList where the database is, if it may be shown
  */
 export function describeDatabaseError(error: unknown, hostList?: string): string | undefined {
 	if (error instanceof UnsupportedDatabaseError) return error.message;
 	const { kind, code } = classify(error);
-	if (code === '42P01') return 'The database has no tables yet: run "contacts migrate" first.';
-	if (code === '42703' || code === '42883')
-		return 'The tables of the database are older than this release: run "contacts migrate" first.';
 	if (isParameterRefused(error, code)) {
 		// The server's language may be any, and a pooler has a sentence of its own.
 		const name = /"([\w.]+)"|parameter: (\w+)/
@@ -218,19 +233,11 @@ export function describeDatabaseError(error: unknown, hostList?: string): string
 		if (name === undefined) return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
 		return `DATABASE_URL is wrong: the server refuses its parameter "${name}": ${parameterAdvice[name] ?? 'leave it out'}.`;
 	}
-	if (code === '3D000') return 'The database that DATABASE_URL names does not exist.';
+	const known = sentences[code];
+	if (known !== undefined) return known;
 	if (code.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
-	if (code === 'CLEARTEXT_PASSWORD')
-		return 'The database asks for the password in clear, so it was not sent: use sslmode=verify-full in DATABASE_URL, or scram-sha-256 on the server.';
-	if (code === 'TLS_UNAVAILABLE')
-		return 'The database has no TLS, which sslmode in DATABASE_URL asks for: set up TLS there, or use sslmode=disable.';
-	if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
-		return "The database's certificate is for another name than that in DATABASE_URL: use its name, or sslmode=verify-ca.";
 	if (certificateErrors.includes(code))
 		return `The database's certificate can't be verified (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority, or renew it.`;
-	if (code === '42P07')
-		return 'The database has tables of another program with the same names: use a database for the contacts alone.';
-	if (code === '53100') return 'The disk of the database is full.';
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${(error as Error).message}.`;
 	if (kind === 'lost' || kind === 'unreachable')
 		return `The database${hostList ? ` at ${hostList}` : ''} does not respond (${code}). Is it running, and is DATABASE_URL right?`;

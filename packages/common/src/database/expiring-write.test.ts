@@ -2,8 +2,9 @@ import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 import { type Database, type DatabaseOptions, openDatabase } from './database.js';
+import { startDeadline } from './deadline.js';
 import { errorCode } from './errors.js';
-import type { Expiry } from './expiring-write.js';
+import type { Expiry } from './expiry.sql.js';
 
 test.beforeAll(async () => {
 	await db.sql`create table documents (name text primary key, version int)`;
@@ -15,7 +16,13 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 	const proxy: TcpProxy = await startTcpProxy(db.url);
 	onTestFinished(() => proxy.close());
 	const url = proxy.through(options.url ?? db.url);
-	const database: Database = openDatabase({ applicationName: name, poolSize: 1, ...options, url });
+	const database: Database = openDatabase({
+		applicationName: name,
+		poolSize: 1,
+		clock: () => performance.now(),
+		...options,
+		url,
+	});
 	onTestFinished(() => database.close());
 	const expiries: Expiry[] = [];
 	await db.sql`insert into documents values (${name}, 0)`;
@@ -25,7 +32,8 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 		{ until, repeatsUndone = true }: { until?: number; repeatsUndone?: boolean } = {},
 		check = 'true',
 	): Promise<boolean> {
-		const rows = await database.admit((deadline) =>
+		const { startedAt, expiresAt } = startDeadline(database.deadlineMs);
+		const rows = await database.admit(() =>
 			database.write(
 				(sql, expiry) => {
 					expiries.push(expiry);
@@ -38,7 +46,7 @@ async function openDocument(name: string, options: Partial<DatabaseOptions> = {}
 				)
 				select (select 'saved' from written) as outcome, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`;
 				},
-				{ deadline: { ...deadline, expiresAt: until ?? deadline.expiresAt }, repeatsUndone },
+				{ deadline: { startedAt, expiresAt: until ?? expiresAt }, repeatsUndone },
 			),
 		);
 		return rows[0]?.outcome === 'saved';

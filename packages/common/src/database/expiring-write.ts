@@ -2,18 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { PendingStatement, Sql } from './client.js';
 import { type Deadline, remainingMs } from './deadline.js';
 import { classify, DeadlineError, NoOutcomeError, StoodStillError } from './errors.js';
+import type { Expiry } from './expiry.sql.js';
 import type { Connection, ConnectionPool } from './pool.js';
-
-/** The times that every write must carry, in milliseconds since the epoch by the database's clock. */
-export interface Expiry {
-	/**
-	 * A lower bound of the time at which the statement is sent. A row that was written later may be newer, and must not be
-	 * overwritten.
-	 */
-	sentAtLeast: number;
-	/** The statement must not write after this time. It must check `clock_timestamp()` while it holds the row lock. */
-	expires: number;
-}
 
 /** What a statement has done, row by row. */
 export type WrittenRows = readonly {
@@ -39,12 +29,6 @@ export const minWriteMs = minWriteWindowMs + clockMarginMs;
 
 /** How long to wait for the server's time, including up to 2 seconds for the connection. */
 const clockTimeoutMs = 2250;
-
-/**
- * How long a statement may wait for a locked row, in milliseconds: its connection waits with it. After that the server refuses the
- * statement, and it is sent again. With 50 ms, 300 locked chats kept all ten connections busy.
- */
-export const maxLockWaitMs = 10;
 
 /** The first and the longest wait before a refused statement is sent again. Each wait is twice as long as the one before. */
 const minRetryMs = 20;
@@ -156,8 +140,8 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 			// What an earlier attempt has done is not known.
 			if (error instanceof StoodStillError) throw failure ?? error;
 			failure = error;
-			const { isSentAgain, isTemporary } = classify(error);
-			const again = isSentAgain || (repeatsUndone && isTemporary);
+			const { isSentAgain, isRefused } = classify(error);
+			const again = isSentAgain && (repeatsUndone || !isRefused);
 			const waitMs = Math.max(openUntil - performance.now(), again ? retryMs : 0);
 			if (waitMs > 0) await delay(Math.ceil(waitMs));
 			if (!again || remainingMs(deadline) < minWriteMs) throw error;

@@ -1,6 +1,7 @@
 import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 import type { Database, DatabaseOptions } from './database.js';
+import { startDeadline } from './deadline.js';
 import { causeOf, openThroughProxy, respond as readPid } from './testing/open.js';
 
 test('one unresponsive connection among ten costs the other nine nothing, and only it is closed', async () => {
@@ -58,9 +59,12 @@ describe('a server that is read-only', () => {
 	}
 
 	const write = (database: Database) =>
-		database.write(
-			(sql) => sql<{ outcome: 'saved'; clock: number }[]>`
-				insert into written values (1) returning 'saved' as outcome, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
+		database.admit(() =>
+			database.write(
+				(sql) => sql<{ outcome: 'saved'; clock: number }[]>`
+					insert into written values (1) returning 'saved' as outcome, (extract(epoch from clock_timestamp()) * 1000)::float8 as clock`,
+				{ deadline: startDeadline(database.deadlineMs) },
+			),
 		);
 
 	test.beforeAll(async () => {

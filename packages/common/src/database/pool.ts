@@ -158,10 +158,9 @@ export class ConnectionPool {
 			try {
 				return await send(Math.min(statementTimeoutMs + networkMarginMs, remainingMs(deadline)));
 			} catch (error) {
-				const { kind } = classify(error);
+				const { kind, isSentAgain, isRefused } = classify(error);
 				if (kind === 'read-only') this.onReadOnly();
-				const isLost = kind === 'lost' || kind === 'late' || kind === 'read-only';
-				if (!isLost || remainingMs(deadline) <= 0) throw error;
+				if (!isSentAgain || isRefused || remainingMs(deadline) <= 0) throw error;
 				return await send(remainingMs(deadline));
 			}
 		});

@@ -1,26 +1,36 @@
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished, vi } from 'vitest';
-import { startDeadline } from './deadline.js';
 import { openStatePoll } from './state-poll.js';
+
+const clock = () => performance.now();
 
 test('a connection that takes two seconds to open is waited for', async () => {
 	const network = await startTcpProxy(db.url);
 	onTestFinished(() => network.close());
 	// At least six round trips: the handshake, and the statement that is prepared.
 	network.slow(250);
-	const poll = openStatePoll({ url: network.through(db.url), applicationName: 'slow', watched: [] });
+	const poll = openStatePoll({ clock, url: network.through(db.url), applicationName: 'slow', watched: [] });
 	onTestFinished(() => poll.close());
-	const refresh = () => poll.refresh(startDeadline(60_000)).catch(() => undefined);
+	const refresh = () => poll.refresh(60_000).catch(() => undefined);
 	await expect.poll(refresh, { timeout: 30_000 }).toBeDefined();
 });
 
 test('another history of the database counts as a change of everything, although the connection is the same, as behind a pooler', async () => {
 	const onReconnect = vi.fn();
-	const poll = openStatePoll({ url: db.url, applicationName: 'state poll', watched: ['keys'], onReconnect });
+	const poll = openStatePoll({
+		clock,
+		url: db.url,
+		applicationName: 'state poll',
+		watched: ['(select version::text from key_ring_version) as keys'],
+		onReconnect,
+	});
 	onTestFinished(() => poll.close());
 	const look = async () => {
-		const { keys, generation } = await poll.refresh(startDeadline(20_000));
+		const {
+			watched: { keys },
+			generation,
+		} = await poll.refresh(20_000);
 		const rows = await db.sql<{ pid: number }[]>`
 			select pid from pg_stat_activity
 			where datname = current_database() and application_name = 'state poll'`;

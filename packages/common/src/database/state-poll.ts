@@ -1,13 +1,14 @@
 import type { Sql } from './client.js';
-import { connectSingle } from './connect.js';
-import { type Deadline, remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
+import { remainingMs, startDeadline, timedOut, withTimeout } from './deadline.js';
 import { classify, closedError, DatabaseBusyError, DatabaseError, DeadlineError } from './errors.js';
-import type { ConnectionOptions } from './find-primary.js';
-import { type StateRow, stateStatement, type Watched } from './state-poll.sql.js';
+import { HedgedQuestion, type QuestionOptions } from './hedged-question.js';
+import { type ServerRow, stateStatement } from './state-poll.sql.js';
 
 /** The state of the database, as a poll found it on the primary. */
-export interface DatabaseState extends StateRow {
+export interface DatabaseState extends ServerRow {
 	server: string;
+	/** What the program watches, by the names of the columns. */
+	watched: Readonly<Record<string, unknown>>;
 	/**
 	 * Another number means another server, or another connection of the poll. Then everything may have changed: after a
 	 * failover that lost commits, or after a volume was put back, another change may have the same version.
@@ -19,14 +20,6 @@ export interface DatabaseState extends StateRow {
 	foundAt: number;
 }
 
-/** What a statement returns about its snapshot. */
-export interface Snapshot {
-	/** See `serverIdentity`. */
-	server: string | null;
-	/** The version of the company contacts. */
-	version: number;
-}
-
 /** Reads what depends on the state, over the connection of the poll. */
 type Follower = (state: DatabaseState, sql: Sql) => Promise<void>;
 
@@ -36,16 +29,15 @@ export interface StatePoll {
 	/** The same, if a poll that began within the last second found it. */
 	readonly confirmed: DatabaseState | undefined;
 	/**
-	 * Returns a state that was confirmed at most a second before the caller asked. If there is none, it waits for a poll,
-	 * which all callers share.
+	 * Returns a state that was confirmed at most a second before this call. If there is none, it waits for a poll, which all
+	 * callers share.
 	 *
-	 * @param deadline that of the caller
-	 * @throws DatabaseError when the poll fails or the deadline passes
+	 * @throws DatabaseError when the poll fails or the time is over
 	 * @throws DatabaseBusyError at once, when too many callers wait
 	 */
-	confirm(deadline: Deadline): Promise<DatabaseState>;
-	/** Returns the state that a poll finds that begins after this call. The deadline and the errors are those of `confirm`. */
-	refresh(deadline: Deadline): Promise<DatabaseState>;
+	confirm(timeoutMs: number): Promise<DatabaseState>;
+	/** Returns the state that a poll finds that begins after this call. The errors are those of `confirm`. */
+	refresh(timeoutMs: number): Promise<DatabaseState>;
 	/** Calls only this in each poll before the state counts as confirmed. If it fails, the poll has failed. */
 	follow(follower: Follower): void;
 	/** Uses a new connection for the next poll. A session keeps the settings with which it began. */
@@ -53,20 +45,17 @@ export interface StatePoll {
 	close(): Promise<void>;
 }
 
-export interface StatePollOptions {
-	/** `postgres://user:password@host:port/database` */
-	url: string;
-	/** Shown in pg_stat_activity. */
-	applicationName: string;
-	watched: readonly Watched[];
+export interface StatePollOptions extends Omit<QuestionOptions, 'statement'> {
+	/** Columns that the program watches: see `stateStatement`. Its role must be allowed to read them. */
+	watched: readonly string[];
 	/** Called once when polls start to fail, and once without an error when they work again. */
 	onStateChange?: (error: unknown) => void;
 	/** Called when another server responds than before, or the same over another connection: earlier ones may be lost too. */
 	onReconnect?: () => void;
 	/** Milliseconds from the start of a poll to the start of the next. */
 	intervalMs?: number;
-	/** A monotonic clock in milliseconds. Default: that of the process. */
-	clock?: (() => number) | undefined;
+	/** A monotonic clock in milliseconds. */
+	clock: () => number;
 }
 
 /** Four polls fit into the second within which a change must be seen. */
@@ -75,35 +64,24 @@ const defaultIntervalMs = 250;
 /** How old a confirmed state may be, in milliseconds: after this time every process has seen a change, or serves nothing. */
 export const maxStateAgeMs = 1000;
 
-/** A poll without a response after this time is also sent over a fresh connection, so that it still responds within a second. */
-const hedgeAfterMs = 400;
-
 /** The maximum time of a poll, and of what follows it. A caller waits no longer for the database either. */
 const maxPollMs = 4000;
 
 /** Maximum number of callers that wait at once. Each holds memory. */
-const maxWaiting = 1000;
-
-interface Answer {
-	from: Sql;
-	row: StateRow;
-}
+const maxCallers = 1000;
 
 /**
  * Asks the database again and again who it is and what has changed, over a connection that requests can't occupy. It starts
  * with the first caller. See docs/decisions/state-poll.md.
  */
 export function openStatePoll(options: StatePollOptions): StatePoll {
-	const { url, applicationName, intervalMs = defaultIntervalMs, clock = () => performance.now() } = options;
+	const { intervalMs = defaultIntervalMs, clock } = options;
 	const statement = stateStatement(options.watched);
+	const question = new HedgedQuestion<ServerRow>({ ...options, statement }, maxPollMs);
 	let follower: Follower = async () => undefined;
-	/** Clients with one connection each, which are closed once they have lost it. */
-	const open = new Set<Sql>();
-	/** The one that responded last. */
-	let connection: Sql | undefined;
 	let state: DatabaseState | undefined;
-	/** Polls that were started, and which of them found `state`. */
-	let [started, found] = [0, 0];
+	/** The number of the last poll, and of the one that found `state`. */
+	let [last, found] = [0, 0];
 	let [generation, server] = [0, ''];
 	let running: Promise<void> | undefined;
 	/** The next poll, which a timer starts. */
@@ -111,76 +89,26 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	let timer: NodeJS.Timeout | undefined;
 	let failing = false;
 	let closed = false;
-	let waiting = 0;
-
-	function connect(): Sql {
-		const sql: Sql = connectSingle(url, {
-			connect_timeout: maxPollMs / 1000,
-			backoff: () => 0.05,
-			connection: { application_name: applicationName, statement_timeout: maxPollMs },
-			onclose: () => drop(sql),
-		} as ConnectionOptions);
-		open.add(sql);
-		return sql;
-	}
-
-	function drop(lost: Sql): void {
-		if (connection === lost) connection = undefined;
-		if (open.delete(lost)) void lost.end({ timeout: 0 }).catch(() => undefined);
-	}
-
-	async function send(to: Sql): Promise<Answer> {
-		const [row] = await to.unsafe<StateRow[]>(statement, [], { prepare: true });
-		return { from: to, row: row as StateRow };
-	}
-
-	/**
-	 * Returns the first response: over the connection, or over a fresh one if that is lost or late. Late ones stay until one
-	 * responds, because the database, the network or this machine may only be slow.
-	 */
-	async function ask(): Promise<Answer> {
-		const deadline = startDeadline(maxPollMs);
-		const attempts = connection === undefined ? [] : [send(connection)];
-		let winner: Sql | undefined;
-		try {
-			for (let timeoutMs = hedgeAfterMs, hasFresh = false; ; hasFresh = true) {
-				const answer = await withTimeout(Promise.any(attempts), Math.min(timeoutMs, remainingMs(deadline))).catch(
-					({ errors }: AggregateError): typeof timedOut => {
-						// Unless a fresh connection has failed, the statement is sent again at once.
-						if (hasFresh) throw errors.at(-1);
-						return timedOut;
-					},
-				);
-				if (answer !== timedOut) {
-					winner = answer.from;
-					return answer;
-				}
-				if (closed) throw closedError();
-				if (remainingMs(deadline) <= 0) throw new DeadlineError(maxPollMs, true);
-				// A fresh one may be lost in the network too.
-				if (hasFresh) timeoutMs *= 2;
-				attempts.push(send(connect()));
-			}
-		} finally {
-			for (const each of open) if (each !== winner) drop(each);
-		}
-	}
+	let callers = 0;
 
 	async function poll(): Promise<void> {
-		const [number, confirmedAt, foundAt] = [++started, clock(), Date.now()];
-		const { from, row } = await ask();
-		// The next poll opens a new connection: the name may lead to the primary by then.
-		if (row.server === null) throw Object.assign(new Error('the server is a standby'), { code: 'NO_SUITABLE_SERVER' });
-		if (row.server !== server || from !== connection) {
+		const [number, confirmedAt, foundAt] = [++last, clock(), Date.now()];
+		const { row, sql, isReconnected } = await question.ask();
+		const { server: identity, readOnly, ...watched } = row;
+		if (identity === null) {
+			// The name may lead to the primary by the next poll.
+			question.reconnect();
+			throw Object.assign(new Error('the server is a standby'), { code: 'NO_SUITABLE_SERVER' });
+		}
+		if (identity !== server || isReconnected) {
 			generation++;
 			// Not at the first poll: nothing was opened before it.
 			if (server !== '') options.onReconnect?.();
 		}
-		connection = from;
-		server = row.server;
-		const next = { ...row, server, generation, confirmedAt, foundAt };
-		if ((await withTimeout(follower(next, from), maxPollMs)) === timedOut) {
-			drop(from);
+		server = identity;
+		const next = { server, readOnly, watched, generation, confirmedAt, foundAt };
+		if ((await withTimeout(follower(next, sql), maxPollMs)) === timedOut) {
+			question.reconnect();
 			throw new DeadlineError(maxPollMs, true);
 		}
 		state = next;
@@ -197,7 +125,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	function start(): Promise<void> {
 		clearTimeout(timer);
 		running ??= (async () => {
-			const startedAt = performance.now();
+			const begunAt = clock();
 			try {
 				await poll();
 				report();
@@ -208,7 +136,7 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 			} finally {
 				running = undefined;
 				const pauseMs = failing ? Math.min(intervalMs, defaultIntervalMs) : intervalMs;
-				schedule(pauseMs - (performance.now() - startedAt));
+				schedule(pauseMs - (clock() - begunAt));
 			}
 		})();
 		return running;
@@ -224,26 +152,26 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 	}
 
 	/** The next poll to end. One is started for the caller, unless polls fail: then the database is asked no more often. */
-	const next = () => running ?? (failing && scheduled !== undefined ? scheduled : start());
+	const nextPoll = () => running ?? (failing && scheduled !== undefined ? scheduled : start());
 
-	async function wait(isEnough: () => boolean, deadline: Deadline): Promise<DatabaseState> {
-		if (waiting >= maxWaiting) throw new DatabaseBusyError();
+	async function waitUntil(isEnough: () => boolean, timeoutMs: number): Promise<DatabaseState> {
+		if (callers >= maxCallers) throw new DatabaseBusyError();
+		const deadline = startDeadline(timeoutMs);
 		let hasLost = false;
-		waiting++;
+		callers++;
 		try {
 			for (;;) {
 				if (closed) throw new DatabaseError(closedError());
 				if (state !== undefined && isEnough()) return state;
-				const outcome = await withTimeout(next(), remainingMs(deadline)).catch((error: DatabaseError) => {
+				const outcome = await withTimeout(nextPoll(), remainingMs(deadline)).catch((error: DatabaseError) => {
 					// Whatever closes one connection may close the next one too: one more poll tells.
 					if (hasLost || classify(error).kind !== 'lost') throw error;
 					hasLost = true;
 				});
-				if (outcome === timedOut)
-					throw new DatabaseError(new DeadlineError(deadline.expiresAt - deadline.startedAt, true));
+				if (outcome === timedOut) throw new DatabaseError(new DeadlineError(timeoutMs, true));
 			}
 		} finally {
-			waiting--;
+			callers--;
 		}
 	}
 
@@ -256,49 +184,25 @@ export function openStatePoll(options: StatePollOptions): StatePoll {
 		get confirmed() {
 			return isConfirmedAt(clock()) ? state : undefined;
 		},
-		async confirm(deadline) {
-			const startedAt = clock() - Math.max(0, performance.now() - deadline.startedAt);
-			return wait(() => isConfirmedAt(startedAt), deadline);
+		async confirm(timeoutMs) {
+			const askedAt = clock();
+			return waitUntil(() => isConfirmedAt(askedAt), timeoutMs);
 		},
-		async refresh(deadline) {
-			const before = started;
-			return wait(() => found > before, deadline);
+		async refresh(timeoutMs) {
+			const before = last;
+			return waitUntil(() => found > before, timeoutMs);
 		},
 		follow(callback) {
 			follower = callback;
 			state = undefined;
 		},
 		reconnect() {
-			if (connection !== undefined && running === undefined) drop(connection);
+			if (running === undefined) question.reconnect();
 		},
 		async close() {
 			closed = true;
 			clearTimeout(timer);
-			await Promise.all([...open].map((sql) => sql.end({ timeout: 1 })));
+			await question.close();
 		},
 	};
 }
-
-/**
- * Reads from the state that was last confirmed, or from a later one. A result that is older, or from another server, is read
- * again over a new connection.
- *
- * @param send runs the statement; with `true`, over a new connection
- * @throws DatabaseError when the second result does not match either: nothing from a standby or from a former primary is
- *   ever returned
- */
-export async function readConfirmed<Result extends Snapshot>(
-	poll: StatePoll,
-	send: (isAgain: boolean) => Promise<Result>,
-	deadline: Deadline,
-): Promise<Result> {
-	const before = poll.state ?? (await poll.refresh(deadline));
-	const first = await send(false);
-	if (first.server === poll.state?.server && first.version >= versionOf(before)) return first;
-	const now = await poll.refresh(deadline);
-	const second = await send(true);
-	if (second.server === now.server && second.version >= versionOf(now)) return second;
-	throw new DatabaseError(new Error('the server that responds is not the primary'));
-}
-
-const versionOf = ({ contacts }: DatabaseState) => contacts?.version ?? 0;

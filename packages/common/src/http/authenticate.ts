@@ -5,6 +5,7 @@ import type { KeyRing } from '../auth/key-ring.js';
 import type { Project, RejectionReason } from '../auth/key-ring.sql.js';
 import { type Deadline, startDeadline } from '../database/deadline.js';
 import { minWriteMs } from '../database/expiring-write.js';
+import type { DatabaseState, StatePoll } from '../database/state-poll.js';
 import type { Heartbeat } from './heartbeat.js';
 import { Problem } from './problems.js';
 import { malformed } from './query.js';
@@ -15,10 +16,17 @@ declare module 'fastify' {
 		project: Project;
 		/** When it must have its response. The time counts since the request was complete and its parameters were checked. */
 		deadline: Deadline;
+		/**
+		 * The state of the database against which its key was checked, confirmed at most a second before. What is served from memory must
+		 * belong to this state. Nothing waits between this check and the route.
+		 */
+		state: DatabaseState;
 	}
 }
 
 interface AuthenticateOptions {
+	/** It watches the keys. */
+	poll: StatePoll;
 	keyRing: KeyRing;
 	/** The maximum time until the response, in milliseconds. */
 	deadlineMs: number;
@@ -34,9 +42,10 @@ interface AuthenticateOptions {
  * the reason.
  */
 export const authenticate = fp<AuthenticateOptions>(
-	async (scope, { keyRing, deadlineMs, heartbeat, onFailure = () => undefined }) => {
+	async (scope, { poll, keyRing, deadlineMs, heartbeat, onFailure = () => undefined }) => {
 		scope.decorateRequest('project');
 		scope.decorateRequest('deadline');
+		scope.decorateRequest('state');
 		scope.addHook('onRequest', (request, _reply, done) => {
 			const project = findProject(request, keyRing);
 			if (project === undefined) {
@@ -49,12 +58,16 @@ export const authenticate = fp<AuthenticateOptions>(
 		// Again: a body may take seconds to arrive, and the key may have been revoked meanwhile. After the validation, so that a
 		// request with a wrong parameter is refused also while the keys can't be confirmed.
 		scope.addHook('preHandler', (request, _reply, done) => {
-			const check = () => done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
+			const check = (state: DatabaseState) => {
+				request.state = state;
+				done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
+			};
 			const timeMs = deadlineMs - (heartbeat?.lateMs ?? 0);
 			if (timeMs < minWriteMs) throw new Problem('overloaded', { reason: 'stood_still' });
 			request.deadline = startDeadline(timeMs);
-			if (keyRing.isConfirmed) check();
-			else keyRing.confirm(startDeadline(maxConfirmMs)).then(check, done);
+			const { confirmed } = poll;
+			if (confirmed !== undefined) check(confirmed);
+			else poll.confirm(maxConfirmMs).then(check, done);
 		});
 	},
 	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },

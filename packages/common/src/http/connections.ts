@@ -24,7 +24,7 @@ interface ServerHandlers {
  * headers, too slow) gets a response in the common error format, and a line in the log. It is sent after the responses to earlier
  * requests, and the connection is closed.
  */
-export function createConnections(options: ServerOptions, logger: FastifyBaseLogger): ServerHandlers {
+export function createHandlers(options: ServerOptions, logger: FastifyBaseLogger): ServerHandlers {
 	const connections = new DrainedConnections();
 	/** Nothing more is read from them: the end of a malformed request can't be detected. */
 	const ending = new WeakSet<Socket>();

@@ -16,7 +16,12 @@ test.beforeAll(async () => {
 function openMeasured(options: Partial<DatabaseOptions> = {}) {
 	const database = open('metrics', options);
 	const registry = new Registry();
-	const poll = openStatePoll({ url: options.url ?? db.url, applicationName: 'metrics poll', watched: [] });
+	const poll = openStatePoll({
+		url: options.url ?? db.url,
+		applicationName: 'metrics poll',
+		watched: [],
+		clock: () => performance.now(),
+	});
 	onTestFinished(() => poll.close());
 	measureDatabase(database, poll, registry);
 	return {

@@ -2,16 +2,19 @@ import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { database as db, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { openKeyRing } from '../auth/key-ring.js';
+import { watchedKeys } from '../auth/key-ring.sql.js';
 import { openDatabase } from '../database/database.js';
 import { openStatePoll } from '../database/state-poll.js';
 import { createLogger } from '../observability/logger.js';
 import { health } from './health.js';
 import { createServer } from './server.js';
 
+const clock = () => performance.now();
+
 /** The status of `GET /health/ready` of a process on this database. */
 async function startReadiness(
 	writes: boolean,
-	poll = openStatePoll({ url: db.url, applicationName: 'health', watched: [] }),
+	poll = openStatePoll({ clock, url: db.url, applicationName: 'health', watched: [] }),
 ): Promise<() => Promise<number>> {
 	const server = await createServer({ logger: createLogger({ name: 'health', level: 'silent' }) });
 	await server.register(health, { poll, writes });
@@ -47,8 +50,8 @@ test('a process that only reads is ready on a read-only database', async () => {
 test('a process that authenticates is not ready until its keys were loaded, although the database responds', async () => {
 	const proxy = await startTcpProxy(db.url);
 	proxy.cut();
-	const keys = openDatabase({ url: proxy.through(db.url), applicationName: 'keys', poolSize: 1 });
-	const poll = openStatePoll({ url: proxy.through(db.url), applicationName: 'keys', watched: ['keys'] });
+	const keys = openDatabase({ clock, url: proxy.through(db.url), applicationName: 'keys', poolSize: 1 });
+	const poll = openStatePoll({ clock, url: proxy.through(db.url), applicationName: 'keys', watched: [watchedKeys] });
 	const keyRing = await openKeyRing({ poll, database: keys, service: 'company-contacts' });
 	onTestFinished(async () => {
 		await keyRing.stop();

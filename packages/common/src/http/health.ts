@@ -1,8 +1,7 @@
 import fp from 'fastify-plugin';
-import { startDeadline } from '../database/deadline.js';
 import type { StatePoll } from '../database/state-poll.js';
-import { probeRoute } from '../observability/logger.js';
 import { Problem } from './problems.js';
+import { probeRoute } from './request-log.js';
 
 interface HealthOptions {
 	poll: StatePoll;
@@ -29,7 +28,7 @@ export const health = fp<HealthOptions>(
 		server.get('/health/live', probeRoute, async () => ({ status: 'live' }));
 		server.get('/health/ready', probeRoute, async () => {
 			if (closing) throw new Problem('overloaded');
-			const state = await poll.confirm(startDeadline(maxWaitMs)).catch((cause: unknown) => {
+			const state = await poll.confirm(maxWaitMs).catch((cause: unknown) => {
 				throw new Problem('database_error', { status: 503, cause });
 			});
 			if (writes && state.readOnly) {

@@ -4,11 +4,10 @@ import { Gauge, Histogram, type Registry } from 'prom-client';
 import type { KeyRing } from '../auth/key-ring.js';
 import type { Project } from '../auth/key-ring.sql.js';
 import type { Database } from '../database/database.js';
-import { startDeadline } from '../database/deadline.js';
 import { failureReasons } from '../database/errors.js';
 import type { StatePoll } from '../database/state-poll.js';
-import { probeRoute } from '../observability/logger.js';
 import { countByLabels, counter, gauge } from '../observability/metrics.js';
+import { probeRoute } from './request-log.js';
 
 interface MetricsOptions {
 	registry: Registry;
@@ -29,7 +28,7 @@ export const metrics = fp<MetricsOptions>(
 	async (server, { registry, database, poll, keyRing }) => {
 		measureDatabase(database, poll, registry);
 		const countOfRoute = measureRoutes(server, registry);
-		const countOfProject = keyRing && measureKeys(keyRing, registry);
+		const countOfProject = keyRing && measureKeys(keyRing, poll, registry);
 		server.onResponseEnd((request, reply) => {
 			countOfRoute(request.routeOptions.url, request.method, reply.statusCode, reply.elapsedTime / 1000);
 			// Its type is never undefined, but it is set only after authentication.
@@ -81,7 +80,7 @@ const usualStatuses = [200, 304, 400, 429, 500, 503];
  *
  * @returns a function to call for each response to a project
  */
-function measureKeys(keyRing: KeyRing, registry: Registry) {
+function measureKeys(keyRing: KeyRing, poll: StatePoll, registry: Registry) {
 	const registers = [registry];
 	/** Milliseconds since the epoch, by project. A gauge for each request would cost more. */
 	const lastRequests = new Map<string, number>();
@@ -89,7 +88,7 @@ function measureKeys(keyRing: KeyRing, registry: Registry) {
 		registry,
 		'key_ring_refreshed_timestamp_seconds',
 		'When the keys in memory were last known to be current, as a Unix time; 0 before the first time.',
-		() => (keyRing.refreshedAt ?? 0) / 1000,
+		() => (poll.state?.foundAt ?? 0) / 1000,
 	);
 	const count = countByLabels(registry, {
 		name: 'project_requests_total',
@@ -162,7 +161,7 @@ export function measureDatabase(database: Database, poll: StatePoll, registry: R
 	add('database_statements_waiting', 'Statements that wait for a connection.', () => connections.waiting);
 	add('database_cursors', 'Open cursors for long results, on separate connections.', () => database.reading);
 	add('database_up', '1 if the database responded within the last second, else 0.', () =>
-		poll.confirm(startDeadline(maxUpMs)).then(
+		poll.confirm(maxUpMs).then(
 			() => 1,
 			() => 0,
 		),

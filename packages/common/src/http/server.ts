@@ -9,13 +9,13 @@ import fastify, {
 	LogController,
 	type RawServerDefault,
 } from 'fastify';
-import { logRequest } from '../observability/logger.js';
 import type { Tracing } from '../observability/tracing.js';
 import { emptyQuery } from '../schemas/credentials.js';
 import { formats, readJson } from '../schemas/fields.js';
-import { createConnections } from './connections.js';
+import { createHandlers } from './connections.js';
 import { commonHeaders, Problem, sendProblem } from './problems.js';
 import { malformed, type Query, readQuery } from './query.js';
+import { logRequest } from './request-log.js';
 
 export type Server = FastifyInstance<
 	RawServerDefault,
@@ -118,7 +118,7 @@ export async function createServer(options: ServerOptions): Promise<Server> {
 		// connection.
 		return503OnClosing: false,
 		routerOptions: { querystringParser: readQuery as (text: string) => Record<string, unknown> },
-		...createConnections(httpOptions, options.logger),
+		...createHandlers(httpOptions, options.logger),
 		// No hook runs for a URL that the router can't read.
 		frameworkErrors(error, request, reply) {
 			sendProblem(error, request, reply);

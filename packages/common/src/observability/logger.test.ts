@@ -8,7 +8,7 @@ import { createLogger } from './logger.js';
 let database: Database;
 
 test.beforeAll(async () => {
-	database = openDatabase({ url: db.url, applicationName: 'log', poolSize: 1 });
+	database = openDatabase({ url: db.url, applicationName: 'log', poolSize: 1, clock: () => performance.now() });
 	await db.sql`insert into projects (code) values ('first')`;
 });
 afterAll(() => database?.close());

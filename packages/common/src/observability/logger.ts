@@ -1,19 +1,8 @@
 import { createRequire } from 'node:module';
-import { isIP } from 'node:net';
-import type { FastifyBaseLogger, FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyBaseLogger } from 'fastify';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { escapeJsonLines } from './escape-controls.js';
 import { openStandardOutput } from './standard-output.js';
-
-declare module 'fastify' {
-	interface FastifyContextConfig {
-		/** A probe route, which machines request every few seconds. Its requests are logged at the level `debug` and not traced. */
-		probe?: boolean;
-	}
-}
-
-/** Options of a probe route, which machines request every few seconds. */
-export const probeRoute = { config: { probe: true, otel: false } } as const;
 
 /** The fields of an error that are logged. A PostgresError's `detail`, `where` and parameters contain values of rows. */
 const safeFields = [
@@ -29,8 +18,7 @@ const safeFields = [
 ];
 
 /**
- * Logs one JSON line per event to standard output, or readable text if that is a terminal. `logRequest` logs requests, so
- * no URL is ever serialised.
+ * Logs one JSON line per event to standard output, or readable text if that is a terminal. No request is serialised, so no URL is.
  */
 export function createLogger(options: {
 	name: string;
@@ -66,39 +54,6 @@ function formatTime(): string {
 		formatted = `,"time":"${new Date(now).toISOString()}"`;
 	}
 	return formatted;
-}
-
-/** Logs a request that was responded to. */
-export function logRequest(request: FastifyRequest, reply: FastifyReply): void {
-	// Each reading creates an object.
-	const { url, config } = request.routeOptions;
-	request.log[levelOf(config, reply.statusCode)](
-		{
-			request_id: request.id,
-			project: request.project?.code,
-			key_id: request.project?.keyId,
-			client: clientOf(request),
-			method: request.method,
-			route: url,
-			status: reply.statusCode,
-			code: request.problem?.code,
-			reason: request.problem?.reason,
-			fields: request.problem?.fields,
-			duration_ms: Math.round(reply.elapsedTime * 100) / 100,
-		},
-		'request',
-	);
-}
-
-/** `error` for failures of the service, `debug` for probe routes, `info` for everything else. */
-function levelOf(config: FastifyContextConfig | undefined, status: number): 'debug' | 'info' | 'error' {
-	if (config?.probe) return 'debug';
-	return status >= 500 ? 'error' : 'info';
-}
-
-/** The client's address as trusted proxies report it. A proxy may pass on any text: only an address goes into the log. */
-function clientOf({ ip, socket: { remoteAddress } }: FastifyRequest): string | undefined {
-	return ip === remoteAddress || isIP(ip) !== 0 ? ip : remoteAddress;
 }
 
 /**

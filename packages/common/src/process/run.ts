@@ -6,7 +6,6 @@ import type { ServiceName } from '../auth/key-ring.sql.js';
 import { type Database, openDatabase } from '../database/database.js';
 import { classify, DatabaseError, describeDatabaseError, errorCode } from '../database/errors.js';
 import { openStatePoll, type StatePoll } from '../database/state-poll.js';
-import type { Watched } from '../database/state-poll.sql.js';
 import { type DatabaseSupport, databaseSupport, rejectUnsupported } from '../database/supported-database.sql.js';
 import type { Server, ServerOptions } from '../http/server.js';
 import { createLogger } from '../observability/logger.js';
@@ -32,16 +31,16 @@ export interface ServiceParts {
 	poll: StatePoll;
 	keyRing: KeyRing;
 	registry: Registry;
-	/** A monotonic clock in milliseconds. Default: that of the process. */
-	clock?: () => number;
+	/** A monotonic clock in milliseconds. */
+	clock: () => number;
 }
 
 /** A process that listens: a service, or the synchroniser. */
 interface Program<Parts, Name extends string, Variables extends TObject> {
 	name: Name;
 	callers: Callers;
-	/** What its poll asks the database for, besides the server. */
-	watched: readonly Watched[];
+	/** See `StatePollOptions`. */
+	watched: readonly string[];
 	variables: Variables;
 	buildApp(parts: Parts, config: Static<Variables>): Promise<Server>;
 }
@@ -97,14 +96,17 @@ async function start<Variables extends TObject>(
 	// In place of Node's own text on standard error: whoever reads the log expects JSON.
 	process.removeAllListeners('warning').on('warning', (warning) => logger.warn({ err: warning }, 'warning of Node.js'));
 	const tracing = readTracing(environment) ? await startTracing(name, callers, logger) : undefined;
+	const clock = () => performance.now();
 	const database = openDatabase({
 		url: config.DATABASE_URL,
 		applicationName: name,
+		clock,
 		poolSize: config.DATABASE_POOL_SIZE ?? backgroundPoolSize,
 	});
 	const poll = openStatePoll({
 		url: config.DATABASE_URL,
 		applicationName: name,
+		clock,
 		watched: program.watched,
 		onReconnect: () => database.renew(),
 		onStateChange: (error) =>
@@ -116,7 +118,7 @@ async function start<Variables extends TObject>(
 	// At once: a database that does not respond must not delay the start twice.
 	const [support, built] = await Promise.allSettled([
 		checkSupport(database),
-		program.buildApp({ serverOptions, database, poll, registry: createRegistry(version) }, config),
+		program.buildApp({ serverOptions, database, poll, registry: createRegistry(version), clock }, config),
 	]);
 	if (support.status === 'rejected') throw support.reason;
 	if (built.status === 'rejected') throw built.reason;

@@ -1,25 +1,33 @@
 import type { Database } from '@contacts/common/database/database.js';
-import { type Deadline, startDeadline } from '@contacts/common/database/deadline.js';
-import { readConfirmed, type StatePoll } from '@contacts/common/database/state-poll.js';
-import type { ContactsState } from '@contacts/common/database/state-poll.sql.js';
+import { type Deadline, remainingMs } from '@contacts/common/database/deadline.js';
+import type { DatabaseState, StatePoll } from '@contacts/common/database/state-poll.js';
 import { Problem } from '@contacts/common/http/problems.js';
 import type { Representations } from '@contacts/common/http/representations.js';
 import { counter } from '@contacts/common/observability/metrics.js';
 import type { Registry } from 'prom-client';
-import { type CachedResponse, contactsOf, ResponseCache } from '../response-cache.js';
+import { type ContactsState, contactsOf, readConfirmed } from '../contacts-state.sql.js';
+import { type CachedResponse, ResponseCache } from '../response-cache.js';
 import { type ChangesPage, readChanges } from './changes.sql.js';
 import { type Cursor, decodeCursor, encodeCursor, lastId } from './feed-cursor.js';
 
 export interface ChangeFeed {
-	/** Returns a current response from memory, without a promise; undefined if there is none. */
-	find(cursor: string | undefined, limit: number): Representations | undefined;
+	/**
+	 * Returns a current response from memory, without a promise; undefined if there is none.
+	 *
+	 * @param state that was confirmed for the request
+	 */
+	find(cursor: string | undefined, limit: number, state: DatabaseState): Representations | undefined;
 	/**
 	 * Returns the changes after a cursor. Without a cursor it returns all contacts, from the first one on.
 	 *
-	 * @param deadline that of the request. Default: `Database.deadlineMs` from now
 	 * @throws Problem `invalid_query`, `cursor_expired`; DatabaseError, DatabaseBusyError; it never returns only some of the changes
 	 */
-	read(cursor: string | undefined, limit: number, deadline?: Deadline): Promise<Representations>;
+	read(
+		cursor: string | undefined,
+		limit: number,
+		confirmed: DatabaseState,
+		deadline: Deadline,
+	): Promise<Representations>;
 }
 
 interface ChangeFeedOptions {
@@ -50,7 +58,6 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 	);
 	/** By limit and cursor. */
 	const cache = new ResponseCache<CachedPage>({
-		poll,
 		maxEntries: maxResponses,
 		maxBytes: maxResponseBytes,
 		isCurrent: (page, { version, pruned }) => page.version === version && page.pruned === pruned,
@@ -58,22 +65,21 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 	});
 
 	/** A query counts as one caller of the database: so any number of clients may poll at once. */
-	async function readPage(cursor: Cursor | undefined, requestDeadline: Deadline): Promise<ChangesPage> {
-		const page = await database.admit(
-			(deadline) => readConfirmed(poll, (isOnNew) => readChanges(database, cursor, { deadline, isOnNew }), deadline),
-			requestDeadline,
+	async function readPage(cursor: Cursor | undefined, deadline: Deadline): Promise<ChangesPage> {
+		const page = await database.admit(() =>
+			readConfirmed(poll, (isOnNew) => readChanges(database, cursor, { deadline, isOnNew }), deadline),
 		);
 		if (cursor !== undefined) check(cursor, page);
 		return page;
 	}
 
 	return {
-		find: (text, limit) => cache.find(keyOf(text, limit))?.representations,
-		async read(text, limit, deadline = startDeadline(database.deadlineMs)) {
+		find: (text, limit, state) => cache.find(keyOf(text, limit), state)?.representations,
+		async read(text, limit, confirmed, deadline) {
 			const cursor = text === undefined ? undefined : decodeCursor(text);
-			let state = await poll.confirm(deadline);
 			// Another process may have seen a change before this one.
-			if (cursor !== undefined && isUnknown(cursor, contactsOf(state))) state = await poll.refresh(deadline);
+			const isNewer = cursor !== undefined && isUnknown(cursor, contactsOf(confirmed));
+			const state = isNewer ? await poll.refresh(remainingMs(deadline)) : confirmed;
 			const { generation } = state;
 			const contacts = contactsOf(state);
 			const { version, pruned } = contacts;
@@ -84,6 +90,7 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 				pruned,
 				representations: cache.represent(key, bodyOf(page, limit, cursor)),
 			});
+			// Nothing is new: no query.
 			if (text === encodeCursor(cursorAtEnd(contacts))) cache.keep(key, pageOf({ ...contacts, changes: [] }));
 			const query = async () => pageOf(await readPage(cursor, deadline));
 			return (await cache.read(key, state, deadline, query)).representations;

@@ -1,8 +1,8 @@
-import { contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import { contactJson } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
-import type { Snapshot } from '@contacts/common/database/state-poll.js';
 import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
+import type { Snapshot } from '../contacts-state.sql.js';
 import type { Cursor, Position } from './feed-cursor.js';
 
 /** Maximum number of changes in a response. */

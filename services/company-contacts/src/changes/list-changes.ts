@@ -97,17 +97,18 @@ async function route(api: Server, { feed }: { feed: ChangeFeed }): Promise<void>
 		config: { examples, problems: ['cursor_expired'] },
 		// Not async: most requests find nothing new, and that needs no promise.
 		handler(request, reply) {
+			const { state } = request;
 			const { cursor } = request.query;
 			const limit = Number(request.query.limit ?? maxChanges);
 			const encoding = negotiateEncoding(request);
-			const kept = feed.find(cursor, limit);
+			const kept = feed.find(cursor, limit, state);
 			const known = kept?.get(encoding);
 			if (known !== undefined && !(known instanceof Promise)) {
 				sendRepresentation(request, reply, known);
 				return;
 			}
 			return (async () => {
-				const response = kept ?? (await feed.read(cursor, limit, request.deadline));
+				const response = kept ?? (await feed.read(cursor, limit, state, request.deadline));
 				sendRepresentation(request, reply, await response.get(encoding));
 				return reply;
 			})();

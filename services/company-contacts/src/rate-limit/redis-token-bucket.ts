@@ -58,7 +58,7 @@ export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs
 	return {
 		async take(name) {
 			const reply = takeToken(`company-contacts:bucket:${name}`, policy.perSecond, policy.burst);
-			const [admitted, remaining, waitMs] = await withTimeout(timeoutMs, reply);
+			const [admitted, remaining, waitMs] = await failAfter(timeoutMs, reply);
 			return { admitted: admitted === 1, remaining, waitMs };
 		},
 		close: () => redis.disconnect(),
@@ -69,7 +69,7 @@ export function connectRedisBuckets(url: string, policy: BucketPolicy, timeoutMs
  * The client's own timeout would blame Redis for a busy process: its timer fires before the process reads a response that
  * arrived long ago. So after the timeout, this first reads what has arrived.
  */
-function withTimeout<T>(timeoutMs: number, reply: Promise<T>): Promise<T> {
+function failAfter<T>(timeoutMs: number, reply: Promise<T>): Promise<T> {
 	return new Promise((resolve, reject) => {
 		const timer = setTimeout(() => setImmediate(reject, new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
 		reply.then(resolve, reject).finally(() => clearTimeout(timer));

@@ -1,7 +1,7 @@
-import { startDeadline } from '@contacts/common/database/deadline.js';
 import { openStatePoll, type StatePoll } from '@contacts/common/database/state-poll.js';
 import { database } from '@contacts/testing/test.js';
 import { onTestFinished } from 'vitest';
+import { watchedContacts } from '../contacts-state.sql.js';
 
 /** Longer than any test. */
 const neverMs = 600_000;
@@ -15,12 +15,12 @@ export function openManualPoll({ clock = (): number => 0 } = {}): {
 	const poll = openStatePoll({
 		url: database.url,
 		applicationName: 'manual poll',
-		watched: ['contacts'],
+		watched: [watchedContacts],
 		intervalMs: neverMs,
 		clock,
 	});
 	onTestFinished(() => poll.close());
-	return { poll, see: () => poll.refresh(startDeadline(20_000)) };
+	return { poll, see: () => poll.refresh(20_000) };
 }
 
 /** The same after its first poll. */

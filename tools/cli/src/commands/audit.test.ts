@@ -1,4 +1,4 @@
-import { type RoleUser, urlAs } from '@contacts/common/database/roles.js';
+import { type RoleUser, urlAs } from '@contacts/migrations/roles.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';

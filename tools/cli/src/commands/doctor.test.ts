@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { migrate } from '@contacts/common/database/migrate.js';
-import { setUpRoles, urlAs } from '@contacts/common/database/roles.js';
 import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
+import { setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';

@@ -1,9 +1,6 @@
 import { basename } from 'node:path';
-import {
-	contactColumnNames,
-	type PartialContactRow,
-} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
-import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import { contactColumnNames, type PartialContactRow } from '@contacts/common/contacts/company-contact-columns.sql.js';
+import { pruneTombstones, saveCompanyContacts } from '@contacts/common/contacts/save-company-contacts.sql.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import type { Command } from 'commander';
 import { longWorkSettings, type Transaction, withTransactions } from '../connection.js';

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import { PassThrough, Readable } from 'node:stream';
 import { maxKeyLength } from '@contacts/common/auth/api-key.js';
-import { startDeadline } from '@contacts/common/database/deadline.js';
-import { urlAs } from '@contacts/common/database/roles.js';
 import { service } from '@contacts/company-contacts/app.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -32,7 +31,7 @@ const sha256 = (key: string) => createHash('sha256').update(key).digest('hex');
 /** What the service responds to this key, now or later. */
 async function statusOf(key: string, { project = 'one', later = 0 } = {}): Promise<number> {
 	ahead = later;
-	await app.poll.refresh(startDeadline(4000));
+	await app.poll.refresh(4000);
 	const query = new URLSearchParams({ project, api_key: key });
 	return (await app.fetch(`/api/company_contacts.list?${query}`)).status;
 }

@@ -1,4 +1,4 @@
-import { urlAs } from '@contacts/common/database/roles.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import postgres from 'postgres';
 import { expect, onTestFinished, test } from 'vitest';

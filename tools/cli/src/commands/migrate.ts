@@ -1,4 +1,4 @@
-import { migrate } from '@contacts/common/database/migrate.js';
+import { migrate } from '@contacts/migrations/migrate.js';
 import type { Command } from 'commander';
 import { findDatabaseUrl } from '../connection.js';
 import { CommandError } from '../errors.js';

@@ -1,4 +1,4 @@
-import { urlAs } from '@contacts/common/database/roles.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';

@@ -1,4 +1,4 @@
-import { toE164 } from '@contacts/common/company-contacts/phone.js';
+import { toE164 } from '@contacts/common/contacts/phone.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from 'commander';
 import { chatId, positiveInteger } from '../arguments.js';

@@ -1,6 +1,6 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { newestSchema } from '@contacts/common/database/migrate.js';
-import { roles } from '@contacts/common/database/roles.js';
+import { newestSchema } from '@contacts/migrations/migrate.js';
+import { roles } from '@contacts/migrations/roles.js';
 import { type Check, problem, warning } from './check.js';
 
 /** The oldest supported server, as `server_version_num`. */

@@ -5,9 +5,9 @@ import {
 	firstCharacters,
 	maxCharacters,
 	type PartialContactRow,
-} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
-import { cleanName } from '@contacts/common/company-contacts/name.js';
-import { toE164 } from '@contacts/common/company-contacts/phone.js';
+} from '@contacts/common/contacts/company-contact-columns.sql.js';
+import { cleanName } from '@contacts/common/contacts/name.js';
+import { toE164 } from '@contacts/common/contacts/phone.js';
 import { isId } from '../arguments.js';
 import { RecordError } from './save-records.js';
 

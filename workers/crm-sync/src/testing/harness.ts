@@ -1,5 +1,5 @@
-import { urlAs } from '@contacts/common/database/roles.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import {
 	type Fault,
 	type StandInContact,

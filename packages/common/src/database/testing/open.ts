@@ -6,7 +6,13 @@ import { DatabaseError, errorCode } from '../errors.js';
 
 /** A database for this test alone, known by its application name. */
 export function open(applicationName: string, options: Partial<DatabaseOptions> = {}): Database {
-	const database = openDatabase({ url: db.url, applicationName, poolSize: 1, ...options });
+	const database = openDatabase({
+		url: db.url,
+		applicationName,
+		poolSize: 1,
+		clock: () => performance.now(),
+		...options,
+	});
 	onTestFinished(() => database.close());
 	return database;
 }

@@ -1,5 +1,5 @@
-import { contactJson } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
-import { saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import { contactJson } from '@contacts/common/contacts/company-contact-columns.sql.js';
+import { saveCompanyContacts } from '@contacts/common/contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { errorCode } from '@contacts/common/database/errors.js';
 import type { TestApp } from '@contacts/testing/app.js';

@@ -1,11 +1,15 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { connectSingle, reach } from '@contacts/common/database/connect.js';
+import { errorCode } from '@contacts/common/database/errors.js';
+import {
+	type DatabaseSupport,
+	databaseSupport,
+	rejectUnsupported,
+} from '@contacts/common/database/supported-database.sql.js';
 import Postgrator from 'postgrator';
-import { connectSingle, reach } from './connect.js';
-import { errorCode } from './errors.js';
-import { ownerRole, roles } from './roles.js';
-import { type DatabaseSupport, databaseSupport, rejectUnsupported } from './supported-database.sql.js';
+import { createRoles, ownerRole, roles } from './roles.js';
 
 /** An arbitrary number that nothing else in the same database uses. */
 const migrationLock = 4_021_967_233;
@@ -15,13 +19,10 @@ const migrationsTable = 'schema_migrations';
 /** Migrations take seconds. Another process may need longer for a large database, and a deployment must not wait for ever. */
 const defaultLockTimeoutMs = 120_000;
 
-const folder = fileURLToPath(new URL('../../migrations', import.meta.url));
-
-/** Creates the roles, and makes one of them the owner. */
-export const rolesFile = new URL('../../owner.sql', import.meta.url);
+const folder = fileURLToPath(new URL('../schema', import.meta.url));
 
 /** What each role may do in the newest schema. */
-const rightsFile = new URL('../../rights.sql', import.meta.url);
+const rightsFile = new URL('../rights.sql', import.meta.url);
 
 interface MigrateOptions {
 	/** Whether to create the roles first, and to migrate as the owner, by a superuser or a provider's administrator. */
@@ -66,7 +67,7 @@ export async function migrate(
 		await run('begin');
 		await takeLock(run, onWaiting, lockTimeoutMs);
 		if (withRoles) {
-			await run(await readFile(rolesFile, 'utf8'));
+			await createRoles(run);
 			// As the owner, so that nothing belongs to this user.
 			await run(`set local search_path to default; set local role ${ownerRole}`);
 		}

@@ -7,7 +7,7 @@ import { migrate } from './migrate.js';
 import { roles } from './roles.js';
 
 /** What `migrate` returns for all files in the folder: `1.projects-and-api-keys` for `001.do.projects-and-api-keys.sql`. */
-const all = readdirSync(new URL('../../migrations', import.meta.url))
+const all = readdirSync(new URL('../schema', import.meta.url))
 	.sort()
 	.map((file) => file.replace(/^0*(\d+)\.do\.(.+)\.sql$/, '$1.$2'));
 

@@ -6,6 +6,10 @@
 do $$
 declare
   statement text;
+  roles constant text[] := array[
+    'contacts_owner', 'personal_contacts_service', 'company_contacts_service', 'crm_sync_service', 'contacts_operator',
+    'contacts_privacy', 'contacts_backup'
+  ];
 begin
   perform set_config('search_path', 'pg_catalog', true);
   -- A table in use is waited for, but not while everybody else waits behind.
@@ -13,10 +17,7 @@ begin
 
   for statement in
     select format('create role %I nologin', name)
-    from unnest(array[
-      'contacts_owner', 'personal_contacts_service', 'company_contacts_service', 'crm_sync_service', 'contacts_operator',
-      'contacts_privacy', 'contacts_backup'
-    ]) name
+    from unnest(roles) name
     where not exists (select from pg_roles where rolname = name)
   loop
     execute statement;
@@ -46,10 +47,7 @@ begin
     -- The server notices within half a minute that a peer has died or left the network, not within the two hours that Linux waits
     -- by default: dead connections would fill the limits above.
     select format('alter role %I set %s to %L', name, setting, value)
-    from unnest(array[
-      'contacts_owner', 'personal_contacts_service', 'company_contacts_service', 'crm_sync_service', 'contacts_operator',
-      'contacts_privacy', 'contacts_backup'
-    ]) name
+    from unnest(roles) name
     cross join (values
       ('tcp_keepalives_idle', '15s'), ('tcp_keepalives_interval', '5s'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '30s')
     ) settings (setting, value)

@@ -1,9 +1,9 @@
+import type { Sql } from '@contacts/common/database/client.js';
 import { addProject } from '@contacts/testing/app.js';
 import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { expect, onTestFinished } from 'vitest';
-import type { Sql } from './client.js';
 import { type RoleUser, urlAs } from './roles.js';
 
 /** A connection of a role with these settings, such as the actor. */

@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Sql } from '@contacts/common/database/client.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { Sql } from './client.js';
 import { migrate } from './migrate.js';
 import { ownerRole, roles, setUpRoles, urlAs } from './roles.js';
 

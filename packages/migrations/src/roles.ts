@@ -1,6 +1,6 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { connectSingle } from './connect.js';
+import { connectSingle } from '@contacts/common/database/connect.js';
 
 /** The database roles, by what connects with them. */
 export const roles = {
@@ -19,9 +19,14 @@ export const ownerRole = 'contacts_owner';
 
 const roleNames = { ...roles, owner: ownerRole } as const;
 
+/** Creates all roles, and makes `contacts_owner` the owner of the database and of all objects in its schema. */
+export async function createRoles(run: (statements: string) => Promise<unknown>): Promise<void> {
+	await run(await readFile(new URL('../owner.sql', import.meta.url), 'utf8'));
+}
+
 /**
- * Runs `owner.sql`: creates all roles, and makes `contacts_owner` the owner of the database and of all objects in its schema.
- * Then lets roles log in with these passwords. The server is sent verifiers, so that no password can get into its log.
+ * Creates the roles, and lets them log in with these passwords. The server is sent verifiers, so that no password can get into its
+ * log.
  *
  * @param superuserUrl connection URL of a superuser, to this database
  */
@@ -31,7 +36,7 @@ export async function setUpRoles(
 ): Promise<void> {
 	const sql = connectSingle(superuserUrl);
 	try {
-		await sql.unsafe(await readFile(new URL('../../owner.sql', import.meta.url), 'utf8'));
+		await createRoles((statements) => sql.unsafe(statements));
 		for (const [user, password] of Object.entries(passwords)) {
 			const role = roleNames[user as RoleUser | 'owner'];
 			await sql.unsafe(`alter role ${role} login password '${scramVerifier(password)}'`);
