@@ -160,7 +160,7 @@ describe('Ctrl-C', () => {
 		const page = holdPage();
 		const busy = sync(['--full']);
 		await vi.waitUntil(page.isHeld, patient);
-		await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+		await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30, held_emptied = 0`;
 		const waiting = start('--confirm-mass-delete', '7');
 		await vi.waitUntil(async () => (await requested()) === 'full', patient);
 		waiting.interrupt();

@@ -15,7 +15,7 @@ import { IncompleteRunError } from '@contacts/crm-sync/run.js';
 import { openSession } from '@contacts/crm-sync/session.js';
 import { describeHolder, findLockHolder } from '@contacts/crm-sync/session.sql.js';
 import {
-	confirmDeletions,
+	confirmLoss,
 	type RunRow,
 	readRuns,
 	readServingRun,
@@ -39,7 +39,7 @@ export interface SyncOptions extends OutputOptions {
 	full?: boolean;
 	/** Do it here, with another configuration than that of the mirror. */
 	remap?: boolean;
-	/** The run whose deletions are confirmed. */
+	/** The run that holds what is confirmed. */
 	confirmMassDelete?: number;
 }
 
@@ -77,7 +77,7 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 				options,
 			);
 			// The mirror is not equal to the CRM, which is not a success.
-			if (outcome === 'held') throw new CommandError(describeAlarms(state)[0] ?? 'Deletions are on hold.');
+			if (outcome === 'held') throw new CommandError(describeAlarms(state)[0] ?? 'Something is held.');
 		});
 	} catch (error) {
 		if (!(error instanceof ConfigurationDiffersError)) throw error;
@@ -99,9 +99,9 @@ async function prepare(sql: Sql, here: Here): Promise<void> {
 		if (differences.length > 0) throw new ConfigurationDiffersError(differences);
 	}
 	if (run !== undefined) {
-		const confirmed = await confirmDeletions(sql, run);
+		const confirmed = await confirmLoss(sql, run);
 		if (confirmed === undefined)
-			throw new CommandError(`No deletions of run ${run} are on hold: see "contacts sync status". Nothing was done.`);
+			throw new CommandError(`Run ${run} holds nothing: see "contacts sync status". Nothing was done.`);
 		await recordOperation(sql, 'mass deletion confirmed', { run, ...confirmed });
 	}
 	if (remap) await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(configOf(here)));
@@ -161,7 +161,7 @@ async function watch(sql: Sql, here: Here, requestedAt: string): Promise<RunRow 
 			const [latest] = await readRuns(sql, 1);
 			if (latest?.ended_at === null) {
 				// A run that takes longer than a request counts: it is requested again, and confirmed again.
-				if (options.confirmMassDelete !== undefined) await confirmDeletions(sql, options.confirmMassDelete);
+				if (options.confirmMassDelete !== undefined) await confirmLoss(sql, options.confirmMassDelete);
 				return undefined;
 			}
 			await withdrawRequest(sql, requestedAt);

@@ -1,6 +1,6 @@
 import { finishEvents, postponeEvent, readInbox } from './inbox.sql.js';
 import { createMapper } from './mapping.js';
-import { addCounts, type Counts, createBelief, type RunContext } from './run.js';
+import { addCounts, type Counts, type RunContext } from './run.js';
 import { saveContacts } from './staging.sql.js';
 
 /** One request. */
@@ -22,7 +22,6 @@ const retryDelaysMs = [30_000, 120_000, 600_000, 3_600_000];
 export async function eventsRun(context: RunContext): Promise<Counts> {
 	const { crm, session, clock, logger, onUnread } = context;
 	const map = createMapper(context);
-	const believe = createBelief();
 	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 
 	for (let request = 0; request < maxRequests; request++) {
@@ -30,11 +29,9 @@ export async function eventsRun(context: RunContext): Promise<Counts> {
 		if (rows.length === 0) break;
 		const ids = rows.map(({ bitrix_id }) => bitrix_id);
 		for await (const lookUps of crm.lookUp(ids, { waits: false })) {
-			const { deleted, denied } = lookUps;
-			const { contacts: believed, unread } = believe(lookUps);
-			const contacts = await map(believed);
-			const changes = { ...lookUps, contacts, unread };
-			const saved = await session.run((sql) => saveContacts(sql, changes));
+			const { deleted, denied, unread } = lookUps;
+			const contacts = await map(lookUps.contacts);
+			const saved = await session.run((sql) => saveContacts(sql, { contacts, deleted, unread }));
 			const seen = contacts.length + deleted.length + denied.length + unread.size;
 			addCounts(counts, { ...saved, seen });
 

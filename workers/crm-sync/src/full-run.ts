@@ -2,7 +2,7 @@ import type { Read } from './bitrix24/crm.js';
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { eventsRun } from './events-run.js';
 import { createMapper } from './mapping.js';
-import { addExamples, type Counts, IncompleteRunError, isMass, type RunContext } from './run.js';
+import { addExamples, type Counts, IncompleteRunError, isLoss, type RunContext } from './run.js';
 import { allContacts } from './session.js';
 import { countStaging, finishFull, readMissing, type Staged, stagePage } from './staging.sql.js';
 import { beginFull, discardFull, readState, takeConfirmation } from './sync.sql.js';
@@ -19,19 +19,18 @@ const minListedShare = 0.98;
  *
  * A contact of the mirror that was not listed is looked up. It is deleted only if the CRM says that it does not exist. The
  * results are staged too: after a restart nothing is looked up twice, and readers see the deletions together with everything
- * else. A contact that is restored after its look-up comes back with its event or with the next full run. If many contacts are
- * missing, the deletions are put on hold until somebody confirms that many. This happens, for example, when the webhook's user
- * has lost its rights.
+ * else. A contact that is restored after its look-up comes back with its event or with the next full run.
  *
- * Contacts that contradict themselves are saved, unless they are many: then they are unread. If a contact is unread, everything
- * else becomes visible, deletions too, and the run fails.
+ * What the run would take away is counted before any look-up: contacts that are missing, and phones and companies that would become
+ * empty. If it is much, whatever the reason, it is held until somebody confirms so many: nobody is looked up, and what is stored of
+ * it stays. Everything else becomes visible, also if a contact is unread: then the run fails.
  *
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
  */
 export async function fullRun(context: RunContext): Promise<Counts> {
 	const { crm, session, clock, logger, onProgress, onUnread } = context;
 	const map = createMapper(context);
-	const [examples, contradictions] = [new Map<string, number>(), new Map<string, number>()];
+	const examples = new Map<string, number>();
 	let handlesEvents = true;
 
 	const { total, at } = await crm.count();
@@ -50,7 +49,6 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 
 	async function stage(read: Read & Pick<Staged, 'deleted' | 'denied'>): Promise<void> {
 		addExamples(examples, read.unread);
-		addExamples(contradictions, read.contradictory);
 		const contacts = await map(read.contacts);
 		await session.run((sql) => stagePage(sql, { ...read, contacts }, cursor));
 		if (handlesEvents) await handleEvents();
@@ -76,7 +74,7 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 		onProgress(seen, total);
 	}
 
-	const { staged, live, missing } = await session.run(countStaging, allContacts);
+	const { staged, live, missing, emptied } = await session.run(countStaging, allContacts);
 	if (total !== undefined && staged < total * minListedShare) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
 		await session.run((sql) => discardFull(sql, { isIncomplete: true }), allContacts);
@@ -86,13 +84,14 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	}
 	// Also what was confirmed while this run was under way.
 	await session.run(takeConfirmation);
-	const { full_confirmed: confirmed } = await session.run(readState);
-	const isMassDelete = (staged === 0 && live > 0) || isMass(missing, live);
-	const isHeld = isMassDelete && !(confirmed !== null && missing <= confirmed);
+	const { full_confirmed: confirmed, remapped } = await session.run(readState);
+	// With another configuration that somebody has confirmed, an empty field is no loss: it may be one of another person.
+	const lost = { deletions: missing, emptied: remapped ? 0 : emptied };
+	const isHeld = isLoss(lost.deletions + lost.emptied, live) && lost.deletions + lost.emptied > (confirmed ?? 0);
 	if (isHeld) {
 		logger.error(
-			{ run: context.runId, missing, live },
-			'too many contacts are missing in the CRM: nothing is deleted until somebody confirms',
+			{ run: context.runId, ...lost, live },
+			'the CRM lacks too much: what is stored stays until somebody confirms',
 		);
 	} else {
 		const missingIds = await session.run(readMissing, allContacts);
@@ -103,20 +102,11 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 				logger.warn({ denied, unread: Object.fromEntries(unread) }, 'contacts that cannot be read are kept');
 		}
 	}
-	const { contradictory, denied, ...counted } = await session.run(countStaging, allContacts);
-	const isBelieved = !isMass(contradictory, counted.staged);
-	const unread = counted.unread + (isBelieved ? 0 : contradictory);
-	const held = isHeld ? { run: context.runId, deletions: missing } : undefined;
-	const result = { held, denied, unread, contradictory, isBelieved };
-	const changes = await session.run((sql) => finishFull(sql, result), allContacts);
-	if (contradictory > 0)
-		logger.warn(
-			{ contradictory, isBelieved, examples: Object.fromEntries(contradictions) },
-			'contacts contradict themselves: the CRM says that they have phones or companies, and returns none',
-		);
+	const { denied, unread } = await session.run(countStaging, allContacts);
+	const held = isHeld ? { run: context.runId, ...lost } : undefined;
+	const changes = await session.run((sql) => finishFull(sql, { held, denied, unread }), allContacts);
 	onUnread('full', unread);
 	const counts = { seen, ...changes, isHeld };
-	if (!isBelieved) for (const [code, id] of contradictions) examples.set(code, id);
 	if (unread > 0) throw IncompleteRunError.ofContacts(unread, examples, counts);
 	return counts;
 }

@@ -1,6 +1,6 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { createMapper } from './mapping.js';
-import { addCounts, addExamples, type Counts, createBelief, IncompleteRunError, type RunContext } from './run.js';
+import { addCounts, addExamples, type Counts, IncompleteRunError, type RunContext } from './run.js';
 import { saveContacts } from './staging.sql.js';
 import { finishIncremental } from './sync.sql.js';
 
@@ -18,7 +18,6 @@ const overlapMs = 600_000;
 export async function incrementalRun(context: RunContext, watermark: number): Promise<Counts> {
 	const { crm, session, onProgress, onUnread } = context;
 	const map = createMapper(context);
-	const believe = createBelief();
 	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 	const examples = new Map<string, number>();
 	let unread = 0;
@@ -28,12 +27,11 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 	// By a later page's clock, the next run would miss what has changed since the first one.
 	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 	for (; page.last !== undefined; page = await changed(page.last)) {
-		const read = believe(page);
-		const contacts = await map(read.contacts);
-		const changes = { ...page, contacts, deleted: [], unread: read.unread };
+		const contacts = await map(page.contacts);
+		const changes = { contacts, deleted: [], unread: page.unread };
 		const saved = await session.run((sql) => saveContacts(sql, changes));
-		unread += read.unread.size;
-		addExamples(examples, read.unread);
+		unread += page.unread.size;
+		addExamples(examples, page.unread);
 		addCounts(counts, { ...saved, seen: contacts.length });
 		onProgress(counts.seen, undefined);
 	}

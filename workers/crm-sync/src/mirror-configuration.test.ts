@@ -77,6 +77,18 @@ test.each<[string, () => Record<string, string | undefined>, RegExp]>([
 	},
 );
 
+test('a confirmed configuration holds nothing of the earlier one: it may be the phone of another person', async () => {
+	await sync.synchroniser.run();
+	for (const id of sync.ids()) sync.standIn.update(id, { phones: [], companyIds: [] }, { touch: false });
+	expect(await sync.synchroniser.run({ full: true })).toMatchObject({ isHeld: true });
+	await sync.restart({ config: configWith(webhook('127.0.0.1', 'localhost')), remap: true });
+	await interrupt(sync);
+	expect(await sync.state()).toMatchObject({ held_run: null });
+	await sync.restart({ config: configWith(webhook('127.0.0.1', 'localhost')) });
+	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', isHeld: false });
+	expect((await readMirror()).filter(({ phone, company_ids: ids }) => phone !== null || ids !== null)).toEqual([]);
+});
+
 test('a confirmed configuration makes an interrupted run begin from the start', async () => {
 	await interrupt(sync);
 	const config = configWith({ BITRIX24_DEFAULT_COUNTRY: undefined });

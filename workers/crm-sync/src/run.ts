@@ -1,7 +1,7 @@
 import type { ContactColumn } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Clock } from './bitrix24/clock.js';
-import type { Crm, Read } from './bitrix24/crm.js';
+import type { Crm } from './bitrix24/crm.js';
 import type { MappingOptions } from './mapping.js';
 import type { Session } from './session.js';
 import type { RunKind } from './sync.sql.js';
@@ -28,7 +28,7 @@ export interface Counts {
 	created: number;
 	changed: number;
 	deleted: number;
-	/** Set if a full run has put its deletions on hold. */
+	/** Set if a full run holds what it would have taken away. */
 	isHeld?: boolean;
 	/** How many phones a full run has replaced by another number, and how many it has taken away. */
 	phones?: { changed: number; removed: number };
@@ -40,30 +40,11 @@ export function addCounts(counts: Counts, more: Counts): void {
 }
 
 /**
- * Whether this is more of so many contacts than people change in a day. Then it is rather the CRM that has changed, or what the
- * webhook's user may read, and not the contacts.
+ * Whether so many contacts of the mirror are more than people change in a day, or all that there are. Then it is rather the CRM that has
+ * changed, or what the webhook's user may read, and not the contacts.
  */
-export function isMass(contacts: number, of: number): boolean {
-	return contacts > Math.max(20, of * 0.02);
-}
-
-/**
- * Contacts that contradict themselves are believed, because crm.item.get has returned them so. Of a run that has read many of
- * them, the further ones are unread.
- *
- * @returns a function to which a run passes each request's contacts before it saves them
- */
-export function createBelief(): (read: Read) => Pick<Read, 'contacts' | 'unread'> {
-	let [all, doubted] = [0, 0];
-	return ({ contacts, unread, contradictory }) => {
-		all += contacts.length;
-		doubted += contradictory.size;
-		if (!isMass(doubted, all)) return { contacts, unread };
-		return {
-			contacts: contacts.filter(({ id }) => !contradictory.has(id)),
-			unread: new Map([...unread, ...contradictory]),
-		};
-	};
+export function isLoss(contacts: number, live: number): boolean {
+	return contacts > Math.max(20, live * 0.02) || (live > 0 && contacts >= live);
 }
 
 /** The maximum number of examples: a CRM may return a different code for each contact. */

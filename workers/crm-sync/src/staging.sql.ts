@@ -1,4 +1,8 @@
-import { type ContactRow, contactColumnNames } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
+import {
+	type ContactRow,
+	contactColumnNames,
+	type PartialContactRow,
+} from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import {
 	type SaveResult,
 	saveCompanyContacts,
@@ -9,13 +13,11 @@ import type { Sql } from '@contacts/common/database/client.js';
 import { noFullRun } from './sync.sql.js';
 
 /** What is known of a contact besides its columns, if it has been read. */
-type StagedState = 'listed' | 'contradictory' | 'unread' | 'deleted' | 'denied';
+type StagedState = 'listed' | 'unread' | 'deleted' | 'denied';
 
 /** What a request of a full run has read. */
 export interface Staged {
 	contacts: readonly ContactRow[];
-	/** Those among `contacts` that contradict themselves. */
-	contradictory: ReadonlyMap<number, unknown>;
 	/** Contacts that could not be read. */
 	unread?: ReadonlyMap<number, unknown>;
 	/** Contacts that the CRM confirmed as deleted. */
@@ -25,13 +27,10 @@ export interface Staged {
 }
 
 /** The rows of `crm_sync_staging` in JSON. */
-function stagingRows({ contacts, contradictory, unread, deleted = [], denied = [] }: Staged): string {
+function stagingRows({ contacts, unread, deleted = [], denied = [] }: Staged): string {
 	const without = (state: StagedState, ids: Iterable<number>) => [...ids].map((bitrix_id) => ({ bitrix_id, state }));
 	return JSON.stringify([
-		...contacts.map((contact) => ({
-			...contact,
-			state: contradictory.has(contact.bitrix_id) ? 'contradictory' : 'listed',
-		})),
+		...contacts.map((contact) => ({ ...contact, state: 'listed' })),
 		...without('unread', unread?.keys() ?? []),
 		...without('deleted', deleted),
 		...without('denied', denied),
@@ -54,27 +53,29 @@ export async function stagePage(sql: Sql, staged: Staged, cursor: number): Promi
 interface StagingCounts {
 	/** Number of contacts that are in the CRM, read or not. */
 	staged: number;
-	contradictory: number;
 	unread: number;
 	denied: number;
 	/** Number of contacts in the mirror. */
 	live: number;
 	/** Number of those that were not listed. */
 	missing: number;
+	/** Number of those that were, and have a phone or companies that would become empty. */
+	emptied: number;
 }
 
 export async function countStaging(sql: Sql): Promise<StagingCounts> {
 	const [counts] = await sql<[StagingCounts]>`
 		with states as (
 			select count(*) filter (where state not in ('deleted', 'denied'))::int as staged,
-			       count(*) filter (where state = 'contradictory')::int as contradictory,
 			       count(*) filter (where state = 'unread')::int as unread,
 			       count(*) filter (where state = 'denied')::int as denied
 			from crm_sync_staging
 		), mirror as (
-			select count(*)::int as live, count(*) filter (where s.bitrix_id is null)::int as missing
+			select count(*)::int as live, count(*) filter (where s.bitrix_id is null)::int as missing,
+			       count(*) filter (where s.state = 'listed' and (
+			         c.phone is not null and s.phone is null or c.company_ids is not null and s.company_ids is null))::int as emptied
 			from company_contacts c
-			left join (select bitrix_id from crm_sync_staging where state not in ('deleted', 'denied')) s using (bitrix_id)
+			left join (select * from crm_sync_staging where state not in ('deleted', 'denied')) s using (bitrix_id)
 		)
 		select * from states, mirror`;
 	return counts;
@@ -90,15 +91,16 @@ export async function readMissing(sql: Sql): Promise<number[]> {
 }
 
 interface FullResult {
-	/** Deletions that are too many to happen without a confirmation: no missing contact was looked up. */
-	held: { run: number; deletions: number } | undefined;
+	/** What is too much to be lost without a confirmation: no missing contact was looked up, and no phone or company is taken away. */
+	held: { run: number; deletions: number; emptied: number } | undefined;
 	denied: number;
-	/** Contacts that stay as they are, with those that contradict themselves if they are not believed. */
+	/** Contacts that stay as they are. */
 	unread: number;
-	contradictory: number;
-	/** Whether the contacts that contradict themselves are saved. */
-	isBelieved: boolean;
 }
+
+/** The names of the columns of a staged contact that are empty, and keep what is stored while something is held. */
+const emptyColumns = `array_remove(array[case when phone is null then 'phone' end,
+	case when company_ids is null then 'company_ids' end], null)`;
 
 /**
  * Makes all staged contacts and the deletions visible at once, and ends the run. Only a run without unread contacts has found
@@ -106,12 +108,12 @@ interface FullResult {
  */
 export async function finishFull(
 	sql: Sql,
-	{ held, denied, unread, contradictory, isBelieved }: FullResult,
+	{ held, denied, unread }: FullResult,
 ): Promise<SaveResult & { deleted: number; phones: { changed: number; removed: number } }> {
 	const isComplete = unread === 0;
-	const read = isBelieved ? `'listed', 'contradictory'` : `'listed'`;
+	const absent = held === undefined ? `'{}'::text[]` : emptyColumns;
 	const [changes] = await sql<[SaveResult & { deleted: number; phones: { changed: number; removed: number } }]>`
-		with ${sql.unsafe(savingQuery(`(select *, '{}'::text[] as absent from crm_sync_staging where state in (${read}))`))},
+		with ${sql.unsafe(savingQuery(`(select *, ${absent} as absent from crm_sync_staging where state = 'listed')`))},
 		deleted as (
 			delete from company_contacts c using crm_sync_staging s
 			where s.state = 'deleted' and c.bitrix_id = s.bitrix_id
@@ -122,17 +124,17 @@ export async function finishFull(
 				-- What has changed since the beginning may be missing: a run can take a day, with its interruptions.
 				last_success_at = case when ${isComplete && held === undefined}
 					then coalesce(full_begun_at, last_success_at) else last_success_at end,
-				held_run = ${held?.run ?? null}, held_deletions = ${held?.deletions ?? null},
-				denied_contacts = ${denied}, unread_contacts = ${unread}, contradictory_contacts = ${contradictory},
+				held_run = ${held?.run ?? null}, held_deletions = ${held?.deletions ?? null}, held_emptied = ${held?.emptied ?? null},
+				remapped = false, denied_contacts = ${denied}, unread_contacts = ${unread},
 				-- No beginning since an event was dropped: the run may have read its contact before.
 				last_full_at = case when ${isComplete} and full_begun_at is not null then clock_timestamp() end,
 				blocked_by = null, blocked_until = null,
 				${sql.unsafe(noFullRun)}
 		), phones as (
 			-- Of the table as it was before this statement.
-			select count(*) filter (where s.phone <> c.phone) as changed, count(*) filter (where s.phone is null) as removed
+			select count(*) filter (where s.phone <> c.phone) as changed, count(*) filter (where s.phone is null and ${held === undefined}) as removed
 			from crm_sync_staging s join company_contacts c using (bitrix_id)
-			where s.state in (${sql.unsafe(read)}) and c.phone is not null
+			where s.state = 'listed' and c.phone is not null
 		), emptied as (
 			-- TRUNCATE would wait for every reader, such as a long dump.
 			delete from crm_sync_staging
@@ -146,12 +148,13 @@ export async function finishFull(
 type Changes = Required<Omit<Staged, 'denied'>>;
 
 /**
- * Saves contacts outside of the pages of a full run. Rows that such a run in progress has staged follow: what it has found
- * deleted is not deleted if the contact is there or unread now.
+ * Saves contacts outside of the pages of a full run. While something is held, an empty phone or list of companies keeps what is
+ * stored. Rows that a full run in progress has staged follow: what it has found deleted is not deleted if the contact is there or
+ * unread now.
  */
 export async function saveContacts(
 	sql: Sql,
-	{ contacts, contradictory, deleted, unread }: Changes,
+	{ contacts, deleted, unread }: Changes,
 ): Promise<SaveResult & { deleted: number }> {
 	if (deleted.length > 0 || unread.size > 0) {
 		await sql`
@@ -162,15 +165,21 @@ export async function saveContacts(
 	if (contacts.length > 0) {
 		await sql`
 			insert into crm_sync_staging
-			select given.* from json_populate_recordset(null::crm_sync_staging, ${stagingRows({ contacts, contradictory })}::text::json) given
+			select given.* from json_populate_recordset(null::crm_sync_staging, ${stagingRows({ contacts })}::text::json) given
 			join crm_sync_staging using (bitrix_id)
 			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}`;
 	}
-	const saved = contacts.length === 0 ? { created: 0, changed: 0 } : await saveCompanyContacts(sql, contacts);
+	const [state] = await sql<[{ held: boolean }]>`select held_run is not null as held from crm_sync_state`;
+	const rows = state.held ? contacts.map(withoutEmpty) : contacts;
+	const saved = rows.length === 0 ? { created: 0, changed: 0 } : await saveCompanyContacts(sql, rows);
 	const gone =
 		deleted.length === 0
 			? []
 			: await sql`
 				delete from company_contacts where bitrix_id = any (${`{${deleted}}`}::text::bigint[]) returning 1`;
 	return { ...saved, deleted: gone.length };
+}
+
+function withoutEmpty({ phone, company_ids, ...contact }: ContactRow): PartialContactRow {
+	return { ...contact, ...(phone !== null && { phone }), ...(company_ids !== null && { company_ids }) };
 }

@@ -15,14 +15,16 @@ export interface SyncState {
 	full_watermark: number | null;
 	full_begun_at: number | null;
 	full_cursor: number | null;
-	/** How many deletions somebody has confirmed for the full run under way. */
+	/** How many contacts somebody has confirmed to be lost in the full run under way. */
 	full_confirmed: number | null;
-	/** The run that has put deletions on hold, and their number. */
+	/** The run that holds what it would take away: how many contacts are missing, and how many would lose their phone or companies. */
 	held_run: number | null;
 	held_deletions: number | null;
+	held_emptied: number | null;
+	/** Whether somebody has confirmed this configuration, and no full run with it is done. */
+	remapped: boolean;
 	denied_contacts: number;
 	unread_contacts: number;
-	contradictory_contacts: number;
 	/** The categories of contacts that the last run has read. */
 	categories: readonly number[];
 	/** The code with which the CRM refused to tell its categories. */
@@ -48,8 +50,8 @@ export async function readState(sql: Sql): Promise<SyncState> {
 		       ${epoch(sql, 'full_watermark')}, ${epoch(sql, 'full_begun_at')}, full_cursor::float8 as full_cursor,
 		       full_confirmed::float8 as full_confirmed,
 		       held_run::float8 as held_run, held_deletions::float8 as held_deletions,
+		       held_emptied::float8 as held_emptied, remapped,
 		       denied_contacts::float8 as denied_contacts, unread_contacts::float8 as unread_contacts,
-		       contradictory_contacts::float8 as contradictory_contacts,
 		       to_json(categories) as categories, categories_refused_by,
 		       bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
 		       case when ${stillCounts(sql, 'requested_at')} then requested end as requested
@@ -71,7 +73,7 @@ export async function requestRun(sql: Sql, kind: RequestedKind): Promise<string>
 export async function withdrawRequest(sql: Sql, requestedAt: string): Promise<boolean> {
 	const withdrawn = await sql`
 		update crm_sync_requests
-		set requested = null, requested_at = null, confirmed_run = null, confirmed_deletions = null, confirmed_at = null
+		set requested = null, requested_at = null, confirmed_run = null, confirmed_contacts = null, confirmed_at = null
 		where requested_at = ${requestedAt}::text::timestamptz returning 1`;
 	return withdrawn.length > 0;
 }
@@ -88,24 +90,25 @@ export async function takeRequest(sql: Sql): Promise<{ kind: RequestedKind; requ
 	return request;
 }
 
-/** Confirms the deletions that a run has put on hold. @returns undefined if that run's deletions are not on hold (any more) */
-export async function confirmDeletions(sql: Sql, run: number): Promise<{ deletions: number } | undefined> {
-	const [row] = await sql<{ deletions: number }[]>`
+/** Confirms what a run holds. @returns undefined if that run holds nothing (any more) */
+export async function confirmLoss(sql: Sql, run: number): Promise<{ deletions: number; emptied: number } | undefined> {
+	const [row] = await sql<{ deletions: number; emptied: number }[]>`
 		update crm_sync_requests
-		set confirmed_run = held_run, confirmed_deletions = held_deletions, confirmed_at = clock_timestamp()
-		from crm_sync_state where held_run = ${run} returning held_deletions::float8 as deletions`;
+		set confirmed_run = held_run, confirmed_contacts = held_deletions + held_emptied, confirmed_at = clock_timestamp()
+		from crm_sync_state where held_run = ${run}
+		returning held_deletions::float8 as deletions, held_emptied::float8 as emptied`;
 	return row;
 }
 
-/** Gives the full run under way a confirmation that still counts for the deletions on hold. No later run gets it. */
+/** Gives the full run under way a confirmation that still counts for what is held. No later run gets it. */
 export async function takeConfirmation(sql: Sql): Promise<void> {
 	await sql`
 		with confirmation as materialized (
-			select confirmed_run, confirmed_deletions, confirmed_at from crm_sync_requests where confirmed_at is not null for update
+			select confirmed_run, confirmed_contacts, confirmed_at from crm_sync_requests where confirmed_at is not null for update
 		), taken as (
-			update crm_sync_requests set confirmed_run = null, confirmed_deletions = null, confirmed_at = null from confirmation
+			update crm_sync_requests set confirmed_run = null, confirmed_contacts = null, confirmed_at = null from confirmation
 		)
-		update crm_sync_state set full_confirmed = confirmed_deletions
+		update crm_sync_state set full_confirmed = confirmed_contacts
 		from confirmation where confirmed_run = held_run and ${stillCounts(sql, 'confirmed_at')}`;
 }
 
@@ -157,10 +160,21 @@ export async function saveBlock(
 		update crm_sync_state set blocked_by = ${block?.code ?? null}, blocked_until = ${until}::text::timestamptz`;
 }
 
-/** Stores the new configuration of the mirror. A full run then reads everything again with it. */
-export async function saveConfiguration(sql: Sql, configuration: MirrorConfiguration): Promise<void> {
+/**
+ * Stores the new configuration of the mirror. A full run then reads everything again with it.
+ *
+ * @param isConfirmed whether somebody has confirmed it: it names other contacts, or gives them other values. What is held is of the
+ *   earlier one
+ */
+export async function saveConfiguration(
+	sql: Sql,
+	configuration: MirrorConfiguration,
+	isConfirmed: boolean,
+): Promise<void> {
 	await sql`
 		update crm_sync_state set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null`;
+	if (isConfirmed)
+		await sql`update crm_sync_state set remapped = true, held_run = null, held_deletions = null, held_emptied = null`;
 }
 
 /** Stores the categories of contacts that a run reads, and why the CRM has not told them. */

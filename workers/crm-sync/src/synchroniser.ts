@@ -155,7 +155,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		else logger.warn({ stored, own }, 'the mirror gets another configuration: every contact is read again');
 		// First: a crash between the two must not let the new configuration continue the run of the old one.
 		await session.run(discardFull, allContacts);
-		await session.run((sql) => saveConfiguration(sql, own));
+		const isConfirmed = stored !== null && differencesOf(stored, own).length > 0;
+		await session.run((sql) => saveConfiguration(sql, own, isConfirmed));
 		return true;
 	}
 

@@ -29,11 +29,11 @@ test('sync --remap and --confirm-mass-delete are recorded in the audit log, with
 	expect(await run(['--once'])).toMatchObject({ code: 0 });
 	expectOneLine(await run(['--once'], country), 1, 'BITRIX24_DEFAULT_COUNTRY is not set there and RU here');
 	expect(await run(['--remap'], country)).toMatchObject({ code: 0 });
-	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30, held_emptied = 2`;
 	expect(await run(['--once', '--confirm-mass-delete', '7'], country)).toMatchObject({ code: 0 });
 	const { stdout } = await contacts(url, ['audit', '--json']);
 	expect(JSON.parse(stdout)).toMatchObject([
-		{ actor: 'alice', action: 'mass deletion confirmed', details: { run: 7, deletions: 30 } },
+		{ actor: 'alice', action: 'mass deletion confirmed', details: { run: 7, deletions: 30, emptied: 2 } },
 		{ actor: 'alice', action: 'new configuration confirmed', details: { portal: '127.0.0.1', default_country: 'RU' } },
 	]);
 	expect(stdout).not.toContain(new URL(standIn.webhookUrl).pathname.split('/')[3]);
@@ -66,7 +66,7 @@ test('sync status says that there is no CRM where none is mirrored', async () =>
 
 test('a request is renewed while a run takes longer than it counts, and given up when nobody begins with it', async () => {
 	const session = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
-	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30, held_emptied = 2`;
 	await database.sql`insert into crm_sync_runs (kind) values ('full')`;
 	const { now } = performance;
 	let jumpedMs = 0;
@@ -100,7 +100,7 @@ test('without --once it fails where no synchroniser runs, and requests nothing',
 test('a confirmation with another configuration than that of the mirror is refused, and confirms and requests nothing', async () => {
 	const country = { BITRIX24_DEFAULT_COUNTRY: 'RU' };
 	expect(await run(['--remap'])).toMatchObject({ code: 0 });
-	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
+	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30, held_emptied = 2`;
 	const audited = await database.sql`select from audit_log`;
 	expectOneLine(await run(['--once', '--confirm-mass-delete', '7'], country), 1, 'made with another configuration');
 	expect(await database.sql`select requested, confirmed_at from crm_sync_requests`).toEqual([
@@ -109,9 +109,9 @@ test('a confirmation with another configuration than that of the mirror is refus
 	expect(await database.sql`select from audit_log`).toHaveLength(audited.length);
 });
 
-test('a confirmation of another run than the one that holds the deletions is refused', async () => {
-	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30`;
-	expectOneLine(await run(['--once', '--confirm-mass-delete', '6']), 1, 'No deletions of run 6 are on hold');
+test('a confirmation of another run than the one that holds something is refused', async () => {
+	await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30, held_emptied = 2`;
+	expectOneLine(await run(['--once', '--confirm-mass-delete', '6']), 1, 'Run 6 holds nothing');
 	expect(await database.sql`select confirmed_at from crm_sync_requests`).toEqual([{ confirmed_at: null }]);
 });
 
@@ -119,7 +119,7 @@ test('a run shows its progress, and the status says what holds the mirror up, wi
 	const { stderr } = await contacts(url, ['sync', '--remap'], { environment: settings(), isTTY: true });
 	expect(stderr).toContain('\r\u001b[Kcontacts read: 0');
 	await database.sql`
-		update crm_sync_state set held_run = 7, held_deletions = 30, denied_contacts = 4, unread_contacts = 5,
+		update crm_sync_state set held_run = 7, held_deletions = 30, held_emptied = 2, denied_contacts = 4, unread_contacts = 5,
 			blocked_by = 'OPERATION_TIME_LIMIT', blocked_until = now()`;
 	const { stdout } = await run(['status']);
 	const time = String.raw`\d{4}-\d\d-\d\dT[\d:.]+Z`;

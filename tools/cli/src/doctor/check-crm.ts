@@ -77,11 +77,6 @@ export async function* checkSynchroniser(sql: Sql, environment: NodeJS.ProcessEn
 			`The CRM does not tell the categories of its contacts (${state.categories_refused_by}): only the general one is read, and what is mirrored of others stays.`,
 			'Let the webhook’s user read the CRM’s categories, if there are any.',
 		);
-	if (state.contradictory_contacts > 0)
-		yield warning(
-			`${state.contradictory_contacts} contacts have no phones or companies though other fields of the CRM say so.`,
-			'Look at the examples in the log of the last full run.',
-		);
 	const phones = describeUnreadablePhones(await readUnreadablePhones(sql));
 	if (phones !== undefined) yield warning(phones, 'Correct them in the CRM.');
 	if (state.last_success_at === null) {

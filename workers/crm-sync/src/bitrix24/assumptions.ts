@@ -70,10 +70,10 @@ const assumptions: {
 	},
 	{
 		text: '`fm` and `companyIds` agree with `hasPhone` and `companyId`',
-		consequence: 'empty lists are believed, unless they are more than 2 % of a run (and than 20 contacts)',
+		consequence: 'what `crm.item.get` returns counts; if many contacts would become empty, it is held',
 		look({ gotten }) {
 			if (gotten.length === 0) return notSeen('no contact');
-			const contradictory = gotten.filter(({ item }) => item.contradicted.length > 0);
+			const contradictory = gotten.filter(({ item }) => item.contradicts);
 			return found(contradictory.length === 0, `${of(contradictory, gotten)} contradict themselves`);
 		},
 	},

@@ -24,11 +24,6 @@ export interface Read {
 	 * `no_companyIds`.
 	 */
 	unread: Map<number, string>;
-	/**
-	 * IDs of those among `contacts` that contradict themselves, each with a code, such as `contradicted_phones`: a list is empty,
-	 * also as crm.item.get returned it, although another field says that it is not.
-	 */
-	contradictory: Map<number, string>;
 }
 
 /** The result of one request for single contacts. */
@@ -165,10 +160,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 	/** Reads up to 50 contacts by their IDs in one request, with the CRM's error if there was one beside the results. */
 	async function lookUpSome(ids: number[], waits: boolean) {
 		const outcomes = await client.batch(ids.map(itemCommand), { waits });
-		const lookUps: LookUps = {
-			...{ contacts: [], unread: new Map(), contradictory: new Map() },
-			...{ deleted: [], denied: [] },
-		};
+		const lookUps: LookUps = { contacts: [], unread: new Map(), deleted: [], denied: [] };
 		const items = new Map<number, Item>();
 		for (const [index, id] of ids.entries()) {
 			const outcome = outcomes[index];
@@ -235,20 +227,19 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			const end = { last: rows.at(-1)?.id, at };
 			// Not even if a CRM should ignore the filter.
 			const listed = rows.filter((row) => !isForeign(row));
-			const isTrusted = ({ categoryId, contradicted }: Item) =>
-				listReturns === 'everything' && contradicted.length === 0 && categories.ordinary.has(categoryId ?? Number.NaN);
+			const isTrusted = ({ categoryId, contradicts }: Item) =>
+				listReturns === 'everything' && !contradicts && categories.ordinary.has(categoryId ?? Number.NaN);
 			const contacts = listed.flatMap((row) => (isTrusted(row) && contactOf(row)) || []);
 			const trusted = new Set(contacts.map(({ id }) => id));
 			const doubtful = listed.filter(({ id }) => !trusted.has(id));
-			if (doubtful.length === 0) return { ...end, contacts, unread: new Map(), contradictory: new Map() };
+			if (doubtful.length === 0) return { ...end, contacts, unread: new Map() };
 			const { lookUps, items, error } = await lookUpSome(
 				doubtful.map(({ id }) => id),
 				true,
 			);
 			if (error !== undefined) throw error;
 			compare(doubtful, items);
-			const { unread, contradictory } = lookUps;
-			return { ...end, contacts: [...contacts, ...lookUps.contacts], unread, contradictory };
+			return { ...end, contacts: [...contacts, ...lookUps.contacts], unread: lookUps.unread };
 		},
 		async *lookUp(ids, { waits }) {
 			for (let from = 0; from < ids.length; from += maxCommands) {
@@ -272,7 +263,7 @@ function addError({ deleted, denied, unread }: LookUps, id: number, { kind, code
 }
 
 function addItem(
-	{ contacts, deleted, denied, unread, contradictory }: LookUps,
+	{ contacts, deleted, denied, unread }: LookUps,
 	id: number,
 	item: Item | undefined,
 	{ ordinary, system, refusedBy }: Categories,
@@ -287,10 +278,7 @@ function addItem(
 	} else {
 		const contact = contactOf(item);
 		if (contact === undefined) unread.set(id, `no_${item.absent.join('_')}`);
-		else {
-			contacts.push(contact);
-			if (item.contradicted.length > 0) contradictory.set(id, `contradicted_${item.contradicted.join('_')}`);
-		}
+		else contacts.push(contact);
 	}
 }
 
