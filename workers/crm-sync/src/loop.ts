@@ -1,5 +1,4 @@
-import { maxPauseMs } from './bitrix24/client.js';
-import { Bitrix24Error } from './bitrix24/errors.js';
+import { Bitrix24Error, maxPauseMs } from './bitrix24/errors.js';
 import { hasDueEvents } from './inbox.sql.js';
 import { ConfigurationDiffersError, configurationDiffers } from './mirror-configuration.js';
 import { openSession, type Session, SessionLostError } from './session.js';
