@@ -1,6 +1,6 @@
 import { finishEvents, postponeEvent, readInbox } from './inbox.sql.js';
 import { createMapper } from './mapping.js';
-import { addCounts, type Counts, type RunContext } from './run.js';
+import { addCounts, type RunContext } from './run.js';
 import { saveContacts } from './staging.sql.js';
 
 /** One request. */
@@ -19,10 +19,9 @@ const retryDelaysMs = [30_000, 120_000, 600_000, 3_600_000];
  * Handles due events, oldest first, up to a thousand. Events are only hints: the contact's ID counts, and the contact is read again. While
  * the contact cannot be read, its event is kept and tried again later.
  */
-export async function eventsRun(context: RunContext): Promise<Counts> {
-	const { crm, session, clock, logger, onUnread } = context;
+export async function eventsRun(context: RunContext): Promise<void> {
+	const { crm, session, record, clock, logger, onUnread } = context;
 	const map = createMapper(context);
-	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 
 	for (let request = 0; request < maxRequests; request++) {
 		const rows = await session.run((sql) => readInbox(sql, eventsAtOnce, clock.now()));
@@ -33,7 +32,7 @@ export async function eventsRun(context: RunContext): Promise<Counts> {
 			const contacts = await map(lookUps.contacts);
 			const saved = await session.run((sql) => saveContacts(sql, { contacts, deleted, unread }));
 			const seen = contacts.length + deleted.length + denied.length + unread.size;
-			addCounts(counts, { ...saved, seen });
+			addCounts(record, { ...saved, seen });
 
 			for (const id of denied) logger.warn({ bitrix_id: id }, 'a contact may not be read any more');
 			const handled = new Set([...contacts.map(({ bitrix_id }) => bitrix_id), ...deleted, ...denied]);
@@ -53,5 +52,4 @@ export async function eventsRun(context: RunContext): Promise<Counts> {
 			await session.run((sql) => finishEvents(sql, done));
 		}
 	}
-	return counts;
 }

@@ -2,16 +2,11 @@ import type { Read } from './bitrix24/crm.js';
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { eventsRun } from './events-run.js';
 import { createMapper } from './mapping.js';
-import { addExamples, type Counts, IncompleteRunError, isLoss, type RunContext } from './run.js';
+import { addCounts, addExamples, IncompleteRunError, type RunContext } from './run.js';
 import { allContacts } from './session.js';
 import { countStaging, finishFull, readMissing, type Staged, stagePage } from './staging.sql.js';
-import { beginFull, discardFull, readState, takeConfirmation } from './sync.sql.js';
-
-/** An unfinished run that is older than this starts over. */
-const maxUnfinishedAgeMs = 24 * 3_600_000;
-
-/** A run is incomplete if it lists a smaller share of the contacts that the CRM counts. */
-const minListedShare = 0.98;
+import { beginFull, discardFull, takeConfirmation } from './sync.sql.js';
+import { judge } from './verdict.js';
 
 /**
  * Reads every contact of the CRM into a staging table. Then one statement makes them all visible. Readers never see half of a
@@ -25,32 +20,25 @@ const minListedShare = 0.98;
  * empty. If it is much, whatever the reason, it is held until somebody confirms so many: nobody is looked up, and what is stored of
  * it stays. Everything else becomes visible, also if a contact is unread: then the run fails.
  *
+ * @param cursor after which contact an unfinished run continues; undefined: a new one begins
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
  */
-export async function fullRun(context: RunContext): Promise<Counts> {
-	const { crm, session, clock, logger, onProgress, onUnread } = context;
+export async function fullRun(context: RunContext, cursor: number | undefined): Promise<void> {
+	const { crm, session, logger, record, onProgress, onUnread } = context;
 	const map = createMapper(context);
 	const examples = new Map<string, number>();
 	let handlesEvents = true;
 
 	const { total, at } = await crm.count();
-	const { full_begun_at: begun, full_cursor: savedCursor } = await session.run(readState);
-	let cursor = 0;
-	let seen = 0;
-	if (begun === null || Math.abs(clock.now() - begun) > maxUnfinishedAgeMs) {
-		await session.run(discardFull, allContacts);
-		await session.run((sql) => beginFull(sql, at));
-	} else {
-		cursor = savedCursor ?? 0;
-		seen = (await session.run(countStaging, allContacts)).staged;
-		logger.info({ cursor }, 'continuing the full run that was interrupted');
-	}
+	let last = cursor ?? 0;
+	if (cursor === undefined) await session.run((sql) => beginFull(sql, at));
+	else record.seen = (await session.run(countStaging, allContacts)).staged;
 	await session.run(takeConfirmation);
 
 	async function stage(read: Read & Pick<Staged, 'deleted' | 'denied'>): Promise<void> {
 		addExamples(examples, read.unread);
 		const contacts = await map(read.contacts);
-		await session.run((sql) => stagePage(sql, { ...read, contacts }, cursor));
+		await session.run((sql) => stagePage(sql, { ...read, contacts }, last));
 		if (handlesEvents) await handleEvents();
 	}
 
@@ -65,32 +53,27 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	}
 
 	for (;;) {
-		const page = await crm.page({ after: cursor });
+		const page = await crm.page({ after: last });
 		// A short page is not the end: a contact may have been deleted while the CRM built the page.
 		if (page.last === undefined) break;
-		cursor = page.last;
+		last = page.last;
 		await stage(page);
-		seen += page.contacts.length + page.unread.size;
-		onProgress(seen, total);
+		record.seen += page.contacts.length + page.unread.size;
+		onProgress(total);
 	}
 
-	const { staged, live, missing, emptied } = await session.run(countStaging, allContacts);
-	if (total !== undefined && staged < total * minListedShare) {
+	const listed = await session.run(countStaging, allContacts);
+	// Also what was confirmed while this run was under way.
+	const confirmed = await session.run(takeConfirmation);
+	const { isIncomplete, isHeld, lost } = judge({ total, ...listed, ...confirmed });
+	if (isIncomplete) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
 		await session.run((sql) => discardFull(sql, { isIncomplete: true }), allContacts);
-		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${staged}`, {
-			...{ seen, created: 0, changed: 0, deleted: 0, unread: 0 },
-		});
+		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${listed.staged}`, record);
 	}
-	// Also what was confirmed while this run was under way.
-	await session.run(takeConfirmation);
-	const { full_confirmed: confirmed, remapped } = await session.run(readState);
-	// With another configuration that somebody has confirmed, an empty field is no loss: it may be one of another person.
-	const lost = { deletions: missing, emptied: remapped ? 0 : emptied };
-	const isHeld = isLoss(lost.deletions + lost.emptied, live) && lost.deletions + lost.emptied > (confirmed ?? 0);
 	if (isHeld) {
 		logger.error(
-			{ run: context.runId, ...lost, live },
+			{ run: context.runId, ...lost, live: listed.live },
 			'the CRM lacks too much: what is stored stays until somebody confirms',
 		);
 	} else {
@@ -104,9 +87,10 @@ export async function fullRun(context: RunContext): Promise<Counts> {
 	}
 	const { denied, unread } = await session.run(countStaging, allContacts);
 	const held = isHeld ? { run: context.runId, ...lost } : undefined;
-	const changes = await session.run((sql) => finishFull(sql, { held, denied, unread }), allContacts);
+	const { phones, ...changes } = await session.run((sql) => finishFull(sql, { held, denied, unread }), allContacts);
+	addCounts(record, { ...changes, unread });
+	record.isHeld = isHeld;
+	record.phones = phones;
 	onUnread('full', unread);
-	const counts = { seen, ...changes, isHeld };
-	if (unread > 0) throw IncompleteRunError.ofContacts(unread, examples, counts);
-	return counts;
+	if (unread > 0) throw IncompleteRunError.ofContacts(record, examples);
 }

@@ -1,6 +1,6 @@
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { createMapper } from './mapping.js';
-import { addCounts, addExamples, type Counts, IncompleteRunError, type RunContext } from './run.js';
+import { addCounts, addExamples, IncompleteRunError, type RunContext } from './run.js';
 import { saveContacts } from './staging.sql.js';
 import { finishIncremental } from './sync.sql.js';
 
@@ -15,12 +15,10 @@ const overlapMs = 600_000;
  * @param watermark milliseconds since the epoch
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
  */
-export async function incrementalRun(context: RunContext, watermark: number): Promise<Counts> {
-	const { crm, session, onProgress, onUnread } = context;
+export async function incrementalRun(context: RunContext, watermark: number): Promise<void> {
+	const { crm, session, record, onProgress, onUnread } = context;
 	const map = createMapper(context);
-	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 	const examples = new Map<string, number>();
-	let unread = 0;
 	const changed = (after: number) => crm.page({ after, changedSince: watermark - overlapMs });
 	let page = await changed(0);
 	const { at: begun } = page;
@@ -30,15 +28,13 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 		const contacts = await map(page.contacts);
 		const changes = { contacts, deleted: [], unread: page.unread };
 		const saved = await session.run((sql) => saveContacts(sql, changes));
-		unread += page.unread.size;
 		addExamples(examples, page.unread);
-		addCounts(counts, { ...saved, seen: contacts.length });
-		onProgress(counts.seen, undefined);
+		addCounts(record, { ...saved, seen: contacts.length, unread: page.unread.size });
+		onProgress(undefined);
 	}
-	if (unread > 0) {
-		onUnread('incremental', unread);
-		throw IncompleteRunError.ofContacts(unread, examples, counts);
+	if (record.unread > 0) {
+		onUnread('incremental', record.unread);
+		throw IncompleteRunError.ofContacts(record, examples);
 	}
 	await session.run((sql) => finishIncremental(sql, context.runId, begun));
-	return counts;
 }

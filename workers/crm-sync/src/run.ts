@@ -4,7 +4,16 @@ import type { Clock } from './bitrix24/clock.js';
 import type { Crm } from './bitrix24/crm.js';
 import type { MappingOptions } from './mapping.js';
 import type { Session } from './session.js';
-import type { RunKind } from './sync.sql.js';
+import type { RunCounts, RunKind } from './sync.sql.js';
+
+/** What a run has done so far. It is recorded whether the run succeeds or fails. */
+export interface RunRecord extends RunCounts {
+	kind: RunKind;
+	/** Whether a full run holds what it would have taken away. */
+	isHeld: boolean;
+	/** How many phones a full run has replaced by another number, and how many it has taken away. */
+	phones?: { changed: number; removed: number };
+}
 
 /** The dependencies of every sync run. */
 export interface RunContext {
@@ -15,36 +24,19 @@ export interface RunContext {
 	logger: FastifyBaseLogger;
 	/** The run's row in `crm_sync_runs`. */
 	runId: number;
-	/** Called after each page with the number of contacts so far and, if known, the total. */
-	onProgress(seen: number, total: number | undefined): void;
+	/** Each run adds what it has done. */
+	record: RunRecord;
+	/** Called after each page with the total number of contacts, if it is known. */
+	onProgress(total: number | undefined): void;
 	/** Called for each value that could not be mapped, or was cut. */
 	onUnmapped(column: ContactColumn): void;
 	/** Called for contacts that the CRM did not return, or not completely: what is stored of them stays. */
 	onUnread(run: RunKind, contacts: number): void;
 }
 
-export interface Counts {
-	seen: number;
-	created: number;
-	changed: number;
-	deleted: number;
-	/** Set if a full run holds what it would have taken away. */
-	isHeld?: boolean;
-	/** How many phones a full run has replaced by another number, and how many it has taken away. */
-	phones?: { changed: number; removed: number };
-}
-
-/** Adds what a page or another run has done. */
-export function addCounts(counts: Counts, more: Counts): void {
-	for (const name of ['seen', 'created', 'changed', 'deleted'] as const) counts[name] += more[name];
-}
-
-/**
- * Whether so many contacts of the mirror are more than people change in a day, or all that there are. Then it is rather the CRM that has
- * changed, or what the webhook's user may read, and not the contacts.
- */
-export function isLoss(contacts: number, live: number): boolean {
-	return contacts > Math.max(20, live * 0.02) || (live > 0 && contacts >= live);
+/** Adds what a page has changed. */
+export function addCounts(record: RunRecord, more: Partial<RunCounts>): void {
+	for (const [name, count] of Object.entries(more)) record[name as keyof RunCounts] += count;
 }
 
 /** The maximum number of examples: a CRM may return a different code for each contact. */
@@ -59,20 +51,20 @@ export function addExamples(examples: Map<string, number>, unread: ReadonlyMap<n
 export class IncompleteRunError extends Error {
 	override name = 'IncompleteRunError';
 
-	/** @param counts what the run has done nevertheless, and how many contacts are unread */
+	/** @param counts what the run has done nevertheless */
 	constructor(
 		message: string,
-		readonly counts: Counts & { unread: number },
+		readonly counts: RunRecord,
 	) {
 		super(message);
 	}
 
 	/** @param examples of the unread contacts by their codes, as far as this process knows */
-	static ofContacts(unread: number, examples: ReadonlyMap<string, number>, counts: Counts): IncompleteRunError {
+	static ofContacts(counts: RunRecord, examples: ReadonlyMap<string, number>): IncompleteRunError {
 		const details = [...examples].map(([code, id]) => `${code} (contact ${id})`).join(', ');
 		return new IncompleteRunError(
-			`${unread} contacts that the CRM did not return completely stay as they are${details && `: ${details}`}`,
-			{ ...counts, unread },
+			`${counts.unread} contacts that the CRM did not return completely stay as they are${details && `: ${details}`}`,
+			counts,
 		);
 	}
 }

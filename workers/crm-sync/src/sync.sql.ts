@@ -100,16 +100,23 @@ export async function confirmLoss(sql: Sql, run: number): Promise<{ deletions: n
 	return row;
 }
 
-/** Gives the full run under way a confirmation that still counts for what is held. No later run gets it. */
-export async function takeConfirmation(sql: Sql): Promise<void> {
-	await sql`
+/**
+ * Gives the full run under way a confirmation that still counts for what is held. No later run gets it.
+ *
+ * @returns how many contacts somebody has confirmed to be lost in this run, and whether another configuration
+ */
+export async function takeConfirmation(sql: Sql): Promise<{ confirmed: number | null; remapped: boolean }> {
+	const [row] = await sql<[{ confirmed: number | null; remapped: boolean }]>`
 		with confirmation as materialized (
-			select confirmed_run, confirmed_contacts, confirmed_at from crm_sync_requests where confirmed_at is not null for update
+			select confirmed_run, confirmed_contacts from crm_sync_requests where ${stillCounts(sql, 'confirmed_at')} for update
 		), taken as (
-			update crm_sync_requests set confirmed_run = null, confirmed_contacts = null, confirmed_at = null from confirmation
+			update crm_sync_requests set confirmed_run = null, confirmed_contacts = null, confirmed_at = null
+			where confirmed_at is not null
 		)
-		update crm_sync_state set full_confirmed = confirmed_contacts
-		from confirmation where confirmed_run = held_run and ${stillCounts(sql, 'confirmed_at')}`;
+		update crm_sync_state set full_confirmed = coalesce(
+			(select confirmed_contacts from confirmation where confirmed_run = held_run), full_confirmed)
+		returning full_confirmed::float8 as confirmed, remapped`;
+	return row;
 }
 
 /** Starts a full run from the beginning, after an unfinished one was discarded. */
@@ -189,7 +196,7 @@ export const runKinds = ['full', 'incremental', 'events'] as const;
 export type RunKind = (typeof runKinds)[number];
 
 /** What a run has done. */
-interface RunCounts extends SaveResult {
+export interface RunCounts extends SaveResult {
 	seen: number;
 	deleted: number;
 	/** Contacts that the CRM did not return, or not completely. */
@@ -214,17 +221,14 @@ export async function beginRun(sql: Sql, kind: RunKind, requestedAt: string | nu
 	return row.id;
 }
 
-export async function changeKind(sql: Sql, id: number, kind: RunKind): Promise<void> {
-	await sql`update crm_sync_runs set kind = ${kind} where id = ${id}`;
-}
-
 export async function saveProgress(sql: Sql, id: number, seen: number, total: number | undefined): Promise<void> {
 	await sql`update crm_sync_runs set seen = ${seen}, total = ${total ?? null} where id = ${id}`;
 }
 
-export async function endRun(sql: Sql, id: number, outcome: string, run: RunCounts): Promise<void> {
+/** @param run its kind, too: what the CRM tells may have made it another one */
+export async function endRun(sql: Sql, id: number, outcome: string, run: RunCounts & { kind: RunKind }): Promise<void> {
 	await sql`
-		update crm_sync_runs set ended_at = clock_timestamp(), outcome = ${outcome}, seen = ${run.seen},
+		update crm_sync_runs set ended_at = clock_timestamp(), outcome = ${outcome}, kind = ${run.kind}, seen = ${run.seen},
 			created = ${run.created}, changed = ${run.changed}, deleted = ${run.deleted},
 			unread = ${run.unread}, requests = ${run.requests}
 		where id = ${id}`;

@@ -1,6 +1,6 @@
 import { urlAs } from '@contacts/common/database/roles.js';
 import { openSession } from '@contacts/crm-sync/session.js';
-import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { type Fault, type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect, onTestFinished, vi } from 'vitest';
@@ -15,6 +15,8 @@ test.beforeAll(async () => {
 	for (let n = 1; n <= 3; n++) standIn.add({ lastName: `Contact ${n}` });
 });
 afterAll(() => standIn?.close());
+
+const error = (code: string): Fault => ({ kind: 'error', code });
 
 const settings = () => ({
 	BITRIX24_WEBHOOK_URL: standIn.webhookUrl,
@@ -147,6 +149,20 @@ test('--once --full fails when a look-up fails, and says what was deleted nevert
 	);
 	standIn.faults.clear();
 	expect(await run(['--once', '--full'])).toMatchObject({ code: 0 });
+});
+
+test('a run that fails after it has deleted a contact says so', async () => {
+	const { id } = standIn.add({ lastName: 'One' });
+	expect(await run(['--remap'])).toMatchObject({ code: 0 });
+	standIn.remove(id);
+	await database.sql`insert into crm_event_inbox (bitrix_id) values (${id})`;
+	standIn.faults.always(error('INVALID_CREDENTIALS'), {
+		method: 'crm.item.list',
+		when: ({ params }) => Number(params.filter?.['>id']) > 0,
+	});
+	const outcome = await run(['--once', '--full']);
+	standIn.faults.clear();
+	expectOneLine(outcome, 1, /INVALID_CREDENTIALS.+ 1 contacts were deleted in the CRM, and here\./);
 });
 
 test.each([
