@@ -140,7 +140,7 @@ describe('without a confirmation', () => {
 		await interrupt(sync);
 		const { full_cursor, full_begun_at } = await sync.state();
 		await sync.restart({ config: configWith(webhook(/:\d+(.+\/)[^/]+\/$/, ':1$1new-secret/')) });
-		await sync.synchroniser.checkConfiguration();
+		await expect(sync.synchroniser.events()).rejects.toMatchObject({ code: 'network' });
 		expect(await sync.state()).toMatchObject({ full_cursor, full_begun_at });
 	});
 

@@ -59,6 +59,12 @@ export function differencesOf(stored: MirrorConfiguration, own: MirrorConfigurat
 	return differences;
 }
 
+/** @throws ConfigurationDiffersError if somebody has to confirm `own` before it replaces `stored` */
+export function requireConfirmed(stored: MirrorConfiguration | null, own: MirrorConfiguration): void {
+	const differences = stored === null ? [] : differencesOf(stored, own);
+	if (differences.length > 0) throw new ConfigurationDiffersError(differences);
+}
+
 /** Whether every contact must be read again when `own` replaces `stored`. */
 export function needsFullRun(stored: MirrorConfiguration | null, own: MirrorConfiguration): boolean {
 	return (

@@ -9,11 +9,11 @@ import { fullRun } from './full-run.js';
 import { incrementalRun } from './incremental-run.js';
 import { missingTroubleOptions } from './mapping.js';
 import {
-	ConfigurationDiffersError,
 	configurationDiffers,
 	differencesOf,
 	mirrorConfiguration,
 	needsFullRun,
+	requireConfirmed,
 } from './mirror-configuration.js';
 import { type Plan, planRun } from './plan.js';
 import { IncompleteRunError, type RunContext, type RunRecord } from './run.js';
@@ -35,7 +35,6 @@ import {
 } from './sync.sql.js';
 
 export interface SynchroniserOptions extends Partial<Pick<RunContext, 'onUnmapped' | 'onUnread'>> {
-	onProgress?: (seen: number, total: number | undefined) => void;
 	config: CrmConfig;
 	session: Session;
 	clock: Clock;
@@ -48,9 +47,8 @@ export interface SynchroniserOptions extends Partial<Pick<RunContext, 'onUnmappe
 	onCrmError?: (error: Bitrix24Error) => void;
 }
 
-/** Each function throws ConfigurationDiffersError if the mirror belongs to another configuration. */
+/** Each function throws ConfigurationDiffersError if the mirror belongs to another configuration by now. */
 export interface Synchroniser {
-	checkConfiguration(): Promise<void>;
 	/**
 	 * Makes a full run from the start if `full`; else a full run that is due or unfinished; else an incremental run.
 	 *
@@ -107,11 +105,10 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	/** When the last full run was found incomplete. */
 	let incompleteAt = Number.NEGATIVE_INFINITY;
 
-	/** Reads where the mirror stands. @throws ConfigurationDiffersError if it belongs to another configuration */
+	/** Reads where the mirror stands. @throws ConfigurationDiffersError if somebody has confirmed another configuration since */
 	async function readOwnState(): Promise<SyncState> {
 		const state = await session.run(readState);
-		const differences = state.configuration === null || options.remap ? [] : differencesOf(state.configuration, own);
-		if (differences.length > 0) throw new ConfigurationDiffersError(differences);
+		if (!options.remap) requireConfirmed(state.configuration, own);
 		if (state.blocked_by === configurationDiffers) await session.run((sql) => saveBlock(sql, undefined));
 		return state;
 	}
@@ -158,7 +155,6 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		const counts = { seen: 0, created: 0, changed: 0, deleted: 0, unread: 0, requests: 0 };
 		const record: RunRecord = { kind, ...counts, isHeld: false };
 		const onProgress: RunContext['onProgress'] = (total) => {
-			options.onProgress?.(record.seen, total);
 			if (clock.now() - progressSavedAt < progressIntervalMs) return;
 			progressSavedAt = clock.now();
 			// Not critical: the run itself notices a lost connection.
@@ -196,9 +192,6 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	}
 
 	return {
-		async checkConfiguration() {
-			await readOwnState();
-		},
 		async run({ full = false, requestedAt } = {}) {
 			const state = await readOwnState();
 			const request = full ? 'full' : requestedAt === undefined ? undefined : 'incremental';

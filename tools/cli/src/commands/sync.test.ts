@@ -41,18 +41,6 @@ test('sync --remap and --confirm-mass-delete are recorded in the audit log, with
 	expect(stdout).not.toContain(new URL(standIn.webhookUrl).pathname.split('/')[3]);
 });
 
-test('--remap waits for a synchroniser that only looks whether the mirror is its own now', async () => {
-	const session = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
-	const remapped = run(['--remap'], { BITRIX24_DEFAULT_COUNTRY: 'DE' });
-	const lookedForHolder = () => database.sql`
-		select from pg_stat_activity where usename = 'contacts_operator' and state = 'idle' and query like '%pg_locks%'`;
-	await expect
-		.poll(lookedForHolder, { timeout: 20_000 })
-		.toHaveLength(1)
-		.finally(() => session?.close());
-	expect(await remapped).toMatchObject({ code: 0 });
-});
-
 test('sync status says that there is no CRM where none is mirrored', async () => {
 	const own = await createTestDatabase();
 	onTestFinished(() => own.drop());
