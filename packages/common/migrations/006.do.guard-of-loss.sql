@@ -16,6 +16,8 @@ update public.crm_sync_state set held_emptied = 0 where held_run is not null and
 
 alter table public.crm_sync_state
   drop contradictory_contacts,
+  -- Each process begins with an empty bucket of requests instead.
+  drop bucket_arrival,
   add check ((held_run is null) = (held_emptied is null));
 
 -- A run in progress goes on with what it has read.

@@ -209,7 +209,7 @@ export async function printSyncStatus({ environment, output }: Context, options:
 		blocked_until: iso(state.blocked_until),
 	};
 	// For the synchroniser alone.
-	const { bucket_arrival, full_cursor, ...shown } = { ...state, ...times };
+	const { full_cursor, ...shown } = { ...state, ...times };
 	if (options.json)
 		return output.result(
 			{ synchroniser: holder ?? null, state: shown, unreadable_phones: unreadable, runs },

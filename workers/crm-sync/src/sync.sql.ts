@@ -29,7 +29,6 @@ export interface SyncState {
 	categories: readonly number[];
 	/** The code with which the CRM refused to tell its categories. */
 	categories_refused_by: string | null;
-	bucket_arrival: number;
 	blocked_by: string | null;
 	blocked_until: number | null;
 	/** The configuration of the mirror; null while unknown. */
@@ -53,7 +52,7 @@ export async function readState(sql: Sql): Promise<SyncState> {
 		       held_emptied::float8 as held_emptied, remapped,
 		       denied_contacts::float8 as denied_contacts, unread_contacts::float8 as unread_contacts,
 		       to_json(categories) as categories, categories_refused_by,
-		       bucket_arrival, blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
+		       blocked_by, ${epoch(sql, 'blocked_until')}, configuration,
 		       case when ${stillCounts(sql, 'requested_at')} then requested end as requested
 		from crm_sync_state, crm_sync_requests`;
 	return state;
@@ -151,10 +150,6 @@ export async function finishIncremental(sql: Sql, runId: number, watermark: numb
 		set watermark = ${time(watermark)}::text::timestamptz, blocked_by = null, blocked_until = null,
 		    last_success_at = case when held_run is not null or last_full_at is null then last_success_at
 		        else (select begun_at from crm_sync_runs where id = ${runId}) end`;
-}
-
-export async function saveBucket(sql: Sql, arrival: number): Promise<void> {
-	await sql`update crm_sync_state set bucket_arrival = ${arrival}`;
 }
 
 /** Stores why the synchroniser does not work, and until when if that is known. Undefined: it works. */

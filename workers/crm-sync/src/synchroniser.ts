@@ -28,7 +28,6 @@ import {
 	readState,
 	type SyncState,
 	saveBlock,
-	saveBucket,
 	saveCategories,
 	saveConfiguration,
 	saveProgress,
@@ -75,15 +74,11 @@ const missingOptions = 'BITRIX24_TROUBLE_OPTIONS names options that the field BI
 export async function createSynchroniser(options: SynchroniserOptions): Promise<Synchroniser> {
 	const { config, session, clock, logger, signal, responseTimeoutMs } = options;
 	const { onUnmapped = () => undefined, onUnread = () => undefined } = options;
-	const { bucket_arrival: arrival } = await session.run(readState);
 	await session.run(closeInterruptedRuns);
 	const client = createCrmClient({
 		webhookUrl: config.webhookUrl,
 		policy: config.policy,
 		clock,
-		arrival,
-		// Before the request: a killed process must not forget the requests that it has sent.
-		onRequest: (spent) => session.run((sql) => saveBucket(sql, spent)),
 		...(signal && { signal }),
 		...(responseTimeoutMs && { responseTimeoutMs }),
 		onError(error) {

@@ -23,7 +23,12 @@ async function examine(change: (standIn: StandIn) => void = () => undefined, opt
 	standIn.onRequest(({ method }) => {
 		if (method === 'batch') time += waitMs;
 	});
-	const clock = { now: () => time, sleep: async () => undefined };
+	const clock = {
+		now: () => time,
+		async sleep(milliseconds: number) {
+			time += milliseconds;
+		},
+	};
 	const client = createCrmClient({ webhookUrl: standIn.webhookUrl, policy: policies.standard, clock });
 	const crm = createCrm(client, { trouble: undefined, reason: reasonField });
 	await crm.readFields();

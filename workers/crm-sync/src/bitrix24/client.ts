@@ -68,10 +68,6 @@ export interface CrmClient {
 interface CrmClientOptions extends PostOptions {
 	policy: BucketPolicy;
 	clock: Clock;
-	/** Where the token bucket stood when an earlier process ended. */
-	arrival?: number;
-	/** Called before each request with the new state of the token bucket, so that it can be saved. */
-	onRequest?: (arrival: number) => Promise<void>;
 	/** Called for each failed attempt. For commands of a batch, called once with each code. */
 	onError?: (error: Bitrix24Error) => void;
 	/** Called before the client waits for the end of a rate-limit pause, and without an error after that. */
@@ -96,8 +92,8 @@ const gatewayTimeout = 504;
  */
 export function createCrmClient(options: CrmClientOptions): CrmClient {
 	const { policy, clock, signal, onError = () => undefined, onPause } = options;
-	/** Where the token bucket stands. */
-	let arrival = options.arrival ?? 0;
+	/** Where the token bucket stands. It begins empty: the process before may have just sent a burst. */
+	let arrival = Number.POSITIVE_INFINITY;
 	let requests = 0;
 	/** How many commands a batch has: fewer than the CRM accepts, if it has not returned so many in time. */
 	let batchSize = maxCommands;
@@ -113,7 +109,6 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			isAdmitted = admitted;
 			if (!isAdmitted) await clock.sleep(waitMs, signal);
 		}
-		await options.onRequest?.(arrival);
 	}
 
 	function errorOf(kind: ErrorKind, code: string, method: string): Bitrix24Error {
