@@ -2,16 +2,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Sql } from '@contacts/common/database/client.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
-import { describeAlarms } from '@contacts/crm-sync/alarms.js';
-import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
+import { systemClock } from '@contacts/crm-sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
 import { synchronise } from '@contacts/crm-sync/loop.js';
+import { describeAlarms } from '@contacts/crm-sync/mirror/alarms.js';
 import {
 	ConfigurationDiffersError,
 	mirrorConfiguration,
 	requireConfirmed,
-} from '@contacts/crm-sync/mirror-configuration.js';
-import { describeHolder, findLockHolder } from '@contacts/crm-sync/session.sql.js';
+} from '@contacts/crm-sync/mirror/configuration.js';
+import { describeHolder, findLockHolder } from '@contacts/crm-sync/mirror/session.sql.js';
 import {
 	confirmLoss,
 	type RunRow,
@@ -20,8 +20,8 @@ import {
 	readState,
 	requestRun,
 	withdrawRequest,
-} from '@contacts/crm-sync/sync.sql.js';
-import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/unreadable-phones.sql.js';
+} from '@contacts/crm-sync/mirror/state.sql.js';
+import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/mirror/unreadable-phones.sql.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainFailure } from './crm-advice.js';
 import { CommandError, InterruptedError } from './errors.js';

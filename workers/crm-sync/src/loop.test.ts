@@ -6,7 +6,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { toCrmConfig } from './config.js';
 import { synchronise } from './loop.js';
-import { openSession } from './session.js';
+import { openSession } from './mirror/session.js';
 import { emptyMirror, error, makeContact, storeEvents } from './testing/harness.js';
 
 // The clock moves only when the synchroniser sleeps, or is set.

@@ -1,17 +1,17 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { Bitrix24Error, maxPauseMs } from './bitrix24/errors.js';
-import { hasDueEvents } from './inbox.sql.js';
 import {
 	ConfigurationDiffersError,
 	configurationDiffers,
 	mirrorConfiguration,
 	requireConfirmed,
-} from './mirror-configuration.js';
-import { openSession, type Session, SessionLostError } from './session.js';
-import { findLockHolder, type LockHolder } from './session.sql.js';
-import { readState, saveBlock, takeRequest } from './sync.sql.js';
+} from './mirror/configuration.js';
+import { hasDueEvents } from './mirror/inbox.sql.js';
+import { openSession, type Session, SessionLostError } from './mirror/session.js';
+import { findLockHolder, type LockHolder } from './mirror/session.sql.js';
+import { readState, saveBlock, takeRequest } from './mirror/state.sql.js';
+import { readUnreadablePhones } from './mirror/unreadable-phones.sql.js';
 import { circuitBreakMs, createSynchroniser, type SynchroniserOptions } from './synchroniser.js';
-import { readUnreadablePhones } from './unreadable-phones.sql.js';
 
 interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Connects with the synchroniser's role. */

@@ -15,8 +15,8 @@ import {
 	type FieldValue,
 	positiveInteger,
 } from './bitrix24/contact.js';
-import type { RunContext } from './run.js';
-import { saveUnreadablePhones } from './unreadable-phones.sql.js';
+import { saveUnreadablePhones } from './mirror/unreadable-phones.sql.js';
+import type { RunContext } from './runs/run.js';
 
 /** Increase it when a contact is mapped to a different row, or other contacts are mirrored: every contact is then read again. */
 export const mappingVersion = 3;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { MirrorConfiguration } from './mirror-configuration.js';
+import type { MirrorConfiguration } from './mirror/configuration.js';
 import { type Plan, planRun, type Situation } from './plan.js';
 
 const [minute, hour, day] = [60_000, 3_600_000, 86_400_000];

@@ -1,5 +1,5 @@
-import { type MirrorConfiguration, needsFullRun } from './mirror-configuration.js';
-import type { SyncState } from './sync.sql.js';
+import { type MirrorConfiguration, needsFullRun } from './mirror/configuration.js';
+import type { SyncState } from './mirror/state.sql.js';
 
 /** Only a full run finds every deletion, merge and changed link. */
 const fullRunIntervalMs = 24 * 3_600_000;

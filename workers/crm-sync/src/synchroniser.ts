@@ -1,12 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { createCrmClient } from './bitrix24/client.js';
-import type { Clock } from './bitrix24/clock.js';
 import { createCrm } from './bitrix24/crm.js';
 import { Bitrix24Error } from './bitrix24/errors.js';
+import type { Clock } from './clock.js';
 import type { CrmConfig } from './config.js';
-import { eventsRun } from './events-run.js';
-import { fullRun } from './full-run.js';
-import { incrementalRun } from './incremental-run.js';
 import { missingTroubleOptions } from './mapping.js';
 import {
 	configurationDiffers,
@@ -14,10 +11,8 @@ import {
 	mirrorConfiguration,
 	needsFullRun,
 	requireConfirmed,
-} from './mirror-configuration.js';
-import { type Plan, planRun } from './plan.js';
-import { IncompleteRunError, type RunContext, type RunRecord } from './run.js';
-import { allContacts, type Session } from './session.js';
+} from './mirror/configuration.js';
+import { allContacts, type Session } from './mirror/session.js';
 import {
 	beginRun,
 	closeInterruptedRuns,
@@ -31,7 +26,12 @@ import {
 	saveCategories,
 	saveConfiguration,
 	saveProgress,
-} from './sync.sql.js';
+} from './mirror/state.sql.js';
+import { type Plan, planRun } from './plan.js';
+import { eventsRun } from './runs/events.js';
+import { fullRun } from './runs/full.js';
+import { incrementalRun } from './runs/incremental.js';
+import { IncompleteRunError, type RunContext, type RunRecord } from './runs/run.js';
 
 export interface SynchroniserOptions extends Partial<Pick<RunContext, 'onUnmapped' | 'onUnread'>> {
 	config: CrmConfig;

@@ -1,5 +1,5 @@
 import { urlAs } from '@contacts/common/database/roles.js';
-import { openSession } from '@contacts/crm-sync/session.js';
+import { openSession } from '@contacts/crm-sync/mirror/session.js';
 import { type Fault, type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';

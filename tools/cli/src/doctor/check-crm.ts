@@ -1,15 +1,15 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { ConfigError, readVariables } from '@contacts/common/process/config.js';
-import { describeAlarms } from '@contacts/crm-sync/alarms.js';
-import { type Assumption, examineAssumptions } from '@contacts/crm-sync/bitrix24/assumptions.js';
 import { createCrmClient } from '@contacts/crm-sync/bitrix24/client.js';
-import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
 import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
+import { systemClock } from '@contacts/crm-sync/clock.js';
 import { crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
-import { readState } from '@contacts/crm-sync/sync.sql.js';
-import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/unreadable-phones.sql.js';
+import { describeAlarms } from '@contacts/crm-sync/mirror/alarms.js';
+import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
+import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/mirror/unreadable-phones.sql.js';
 import { adviceFor } from '../crm-advice.js';
+import { type Assumption, examineAssumptions } from './assumptions.js';
 import { type Check, ok, problem, skipped, warning } from './check.js';
 
 /** The timeout for requests to the CRM, retries included. */

@@ -1,5 +1,5 @@
 import { type BucketPolicy, decide } from '@contacts/common/http/token-bucket.js';
-import type { Clock } from './clock.js';
+import type { Clock } from '../clock.js';
 import { isRow } from './contact.js';
 import {
 	Bitrix24Error,

@@ -1,7 +1,7 @@
-import { finishEvents, postponeEvent, readInbox } from './inbox.sql.js';
-import { createMapper } from './mapping.js';
+import { createMapper } from '../mapping.js';
+import { finishEvents, postponeEvent, readInbox } from '../mirror/inbox.sql.js';
+import { saveContacts } from '../mirror/staging.sql.js';
 import { addCounts, type RunContext } from './run.js';
-import { saveContacts } from './staging.sql.js';
 
 /** One request. */
 const eventsAtOnce = 50;

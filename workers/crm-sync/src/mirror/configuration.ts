@@ -1,5 +1,5 @@
-import { type CrmConfig, isLoopback } from './config.js';
-import { mappingVersion } from './mapping.js';
+import { type CrmConfig, isLoopback } from '../config.js';
+import { mappingVersion } from '../mapping.js';
 
 /** Everything that decides how a contact of the CRM becomes a row of the mirror. It is stored and shown, so no secrets. */
 export interface MirrorConfiguration {

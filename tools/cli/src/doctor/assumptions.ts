@@ -1,8 +1,15 @@
-import type { Command, CommandResult, CrmClient } from './client.js';
-import type { Clock } from './clock.js';
-import { type CustomFields, hasLess, type Item, isRow, positiveInteger, readItem } from './contact.js';
-import { type Crm, itemCommand } from './crm.js';
-import { Bitrix24Error } from './errors.js';
+import type { Command, CommandResult, CrmClient } from '@contacts/crm-sync/bitrix24/client.js';
+import {
+	type CustomFields,
+	hasLess,
+	type Item,
+	isRow,
+	positiveInteger,
+	readItem,
+} from '@contacts/crm-sync/bitrix24/contact.js';
+import { type Crm, itemCommand } from '@contacts/crm-sync/bitrix24/crm.js';
+import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
+import type { Clock } from '@contacts/crm-sync/clock.js';
 
 /** What the mirror takes as true of a CRM, and whether this CRM is so. It contains no data of a person. */
 export interface Assumption {

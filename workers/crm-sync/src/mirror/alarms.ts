@@ -1,4 +1,4 @@
-import type { SyncState } from './sync.sql.js';
+import type { SyncState } from './state.sql.js';
 
 /** What somebody has to look at, while the synchroniser works on: a sentence for each. */
 export function describeAlarms(

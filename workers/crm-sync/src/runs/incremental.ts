@@ -1,8 +1,8 @@
-import { Bitrix24Error } from './bitrix24/errors.js';
-import { createMapper } from './mapping.js';
+import { Bitrix24Error } from '../bitrix24/errors.js';
+import { createMapper } from '../mapping.js';
+import { saveContacts } from '../mirror/staging.sql.js';
+import { finishIncremental } from '../mirror/state.sql.js';
 import { addCounts, addExamples, IncompleteRunError, type RunContext } from './run.js';
-import { saveContacts } from './staging.sql.js';
-import { finishIncremental } from './sync.sql.js';
 
 /** How far a run looks back before the start of the last one: clocks differ, and contacts change during a run. */
 const overlapMs = 600_000;

@@ -1,6 +1,6 @@
 import { pruneTombstones, type SaveResult } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import type { MirrorConfiguration } from './mirror-configuration.js';
+import type { MirrorConfiguration } from './configuration.js';
 import { pruneUnreadablePhones } from './unreadable-phones.sql.js';
 
 /** What a command can request of the synchroniser. A full run does everything that an incremental one does. */

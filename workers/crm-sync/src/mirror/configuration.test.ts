@@ -1,8 +1,7 @@
 import { readVariables } from '@contacts/common/process/config.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';
-import { differencesOf, mirrorConfiguration } from './mirror-configuration.js';
+import { type CrmConfig, crmVariables, toCrmConfig } from '../config.js';
 import {
 	error,
 	interrupt,
@@ -11,7 +10,8 @@ import {
 	type SyncHarness,
 	startSync,
 	troubleField,
-} from './testing/harness.js';
+} from '../testing/harness.js';
+import { differencesOf, mirrorConfiguration } from './configuration.js';
 
 let sync: SyncHarness;
 

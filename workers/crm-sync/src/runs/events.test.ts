@@ -1,7 +1,7 @@
 import type { Fault } from '@contacts/testing/bitrix24/stand-in.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { storeEvent } from './inbox.sql.js';
+import { storeEvent } from '../mirror/inbox.sql.js';
 import {
 	error,
 	expectedRow,
@@ -11,7 +11,7 @@ import {
 	type SyncHarness,
 	startSync,
 	storeEvents,
-} from './testing/harness.js';
+} from '../testing/harness.js';
 
 let sync: SyncHarness;
 const hour = 3_600_000;

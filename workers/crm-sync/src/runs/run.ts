@@ -1,10 +1,10 @@
 import type { ContactColumn } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import type { FastifyBaseLogger } from 'fastify';
-import type { Clock } from './bitrix24/clock.js';
-import type { Crm } from './bitrix24/crm.js';
-import type { MappingOptions } from './mapping.js';
-import type { Session } from './session.js';
-import type { RunCounts, RunKind } from './sync.sql.js';
+import type { Crm } from '../bitrix24/crm.js';
+import type { Clock } from '../clock.js';
+import type { MappingOptions } from '../mapping.js';
+import type { Session } from '../mirror/session.js';
+import type { RunCounts, RunKind } from '../mirror/state.sql.js';
 
 /** What a run has done so far. It is recorded whether the run succeeds or fails. */
 export interface RunRecord extends RunCounts {

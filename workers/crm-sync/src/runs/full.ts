@@ -1,11 +1,11 @@
-import type { Read } from './bitrix24/crm.js';
-import { Bitrix24Error } from './bitrix24/errors.js';
-import { eventsRun } from './events-run.js';
-import { createMapper } from './mapping.js';
+import type { Read } from '../bitrix24/crm.js';
+import { Bitrix24Error } from '../bitrix24/errors.js';
+import { createMapper } from '../mapping.js';
+import { allContacts } from '../mirror/session.js';
+import { countStaging, finishFull, readMissing, type Staged, stagePage } from '../mirror/staging.sql.js';
+import { beginFull, discardFull, takeConfirmation } from '../mirror/state.sql.js';
+import { eventsRun } from './events.js';
 import { addCounts, addExamples, IncompleteRunError, type RunContext } from './run.js';
-import { allContacts } from './session.js';
-import { countStaging, finishFull, readMissing, type Staged, stagePage } from './staging.sql.js';
-import { beginFull, discardFull, takeConfirmation } from './sync.sql.js';
 import { judge } from './verdict.js';
 
 /**

@@ -10,7 +10,7 @@ import {
 	savingQuery,
 } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { noFullRun } from './sync.sql.js';
+import { noFullRun } from './state.sql.js';
 
 /** What is known of a contact besides its columns, if it has been read. */
 type StagedState = 'listed' | 'unread' | 'deleted' | 'denied';

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { createCrmClient, policies } from '@contacts/crm-sync/bitrix24/client.js';
+import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { type StandIn, type StandInOptions, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Assumption, examineAssumptions } from './assumptions.js';
-import { createCrmClient, policies } from './client.js';
-import { createCrm } from './crm.js';
 
 const reasonField = 'UF_CRM_1700000000001';
 
