@@ -1,5 +1,6 @@
 import { kindOfPage } from '@contacts/crm-sync/bitrix24/errors.js';
-import type { RunRow, SyncState } from '@contacts/crm-sync/mirror/state.sql.js';
+import type { RunRow } from '@contacts/crm-sync/mirror/runs.sql.js';
+import type { SyncState } from '@contacts/crm-sync/mirror/state.sql.js';
 
 const newWebhook = 'make a new webhook in Bitrix24 and set BITRIX24_WEBHOOK_URL';
 

@@ -11,16 +11,10 @@ import {
 	mirrorConfiguration,
 	requireConfirmed,
 } from '@contacts/crm-sync/mirror/configuration.js';
+import { confirmLoss, requestRun, withdrawRequest } from '@contacts/crm-sync/mirror/requests.sql.js';
+import { type RunRow, readRuns, readServingRun } from '@contacts/crm-sync/mirror/runs.sql.js';
 import { describeHolder, findLockHolder } from '@contacts/crm-sync/mirror/session.sql.js';
-import {
-	confirmLoss,
-	type RunRow,
-	readRuns,
-	readServingRun,
-	readState,
-	requestRun,
-	withdrawRequest,
-} from '@contacts/crm-sync/mirror/state.sql.js';
+import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
 import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/mirror/unreadable-phones.sql.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainFailure } from './crm-advice.js';

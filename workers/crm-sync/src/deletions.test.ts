@@ -1,6 +1,6 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { confirmLoss } from './mirror/state.sql.js';
+import { confirmLoss } from './mirror/requests.sql.js';
 import {
 	error,
 	makeContact,

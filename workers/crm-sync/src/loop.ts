@@ -7,9 +7,10 @@ import {
 	requireConfirmed,
 } from './mirror/configuration.js';
 import { hasDueEvents } from './mirror/inbox.sql.js';
+import { takeRequest } from './mirror/requests.sql.js';
 import { openSession, type Session, SessionLostError } from './mirror/session.js';
 import { findLockHolder, type LockHolder } from './mirror/session.sql.js';
-import { readState, saveBlock, takeRequest } from './mirror/state.sql.js';
+import { readState, saveBlock } from './mirror/state.sql.js';
 import { readUnreadablePhones } from './mirror/unreadable-phones.sql.js';
 import { circuitBreakMs, createSynchroniser, type SynchroniserOptions } from './synchroniser.js';
 

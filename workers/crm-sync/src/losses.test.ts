@@ -1,7 +1,7 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { describeAlarms } from './mirror/alarms.js';
-import { confirmLoss } from './mirror/state.sql.js';
+import { confirmLoss } from './mirror/requests.sql.js';
 import {
 	type ExpectedRow,
 	makeContact,

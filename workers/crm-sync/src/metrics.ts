@@ -4,7 +4,8 @@ import { counter, gauge, lastKnown } from '@contacts/common/observability/metric
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Bitrix24Error } from './bitrix24/errors.js';
 import { describeAlarms } from './mirror/alarms.js';
-import { readState, runKinds, type SyncState } from './mirror/state.sql.js';
+import { runKinds } from './mirror/runs.sql.js';
+import { readState, type SyncState } from './mirror/state.sql.js';
 
 /** The metrics of this synchroniser. */
 export function createSyncMetrics(registry: Registry, intervalMs: number) {

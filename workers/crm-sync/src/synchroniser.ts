@@ -12,20 +12,15 @@ import {
 	needsFullRun,
 	requireConfirmed,
 } from './mirror/configuration.js';
+import { beginRun, closeInterruptedRuns, endRun, prune, type RunKind, saveProgress } from './mirror/runs.sql.js';
 import { allContacts, type Session } from './mirror/session.js';
 import {
-	beginRun,
-	closeInterruptedRuns,
 	discardFull,
-	endRun,
-	prune,
-	type RunKind,
 	readState,
 	type SyncState,
 	saveBlock,
 	saveCategories,
 	saveConfiguration,
-	saveProgress,
 } from './mirror/state.sql.js';
 import { type Plan, planRun } from './plan.js';
 import { eventsRun } from './runs/events.js';

@@ -10,28 +10,18 @@ import {
 	savingQuery,
 } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import type { Found } from '../bitrix24/crm.js';
 import { noFullRun } from './state.sql.js';
 
-/** What is known of a contact besides its columns, if it has been read. */
-type StagedState = 'listed' | 'unread' | 'deleted' | 'denied';
-
-/** What a request of a full run has read. */
-export interface Staged {
-	contacts: readonly ContactRow[];
-	/** Contacts that could not be read. */
-	unread?: ReadonlyMap<number, unknown>;
-	/** Contacts that the CRM confirmed as deleted. */
-	deleted?: readonly number[];
-	/** Contacts that the webhook's user may not read. */
-	denied?: readonly number[];
-}
+type Rows = Found<ContactRow>;
 
 /** The rows of `crm_sync_staging` in JSON. */
-function stagingRows({ contacts, unread, deleted = [], denied = [] }: Staged): string {
-	const without = (state: StagedState, ids: Iterable<number>) => [...ids].map((bitrix_id) => ({ bitrix_id, state }));
+function stagingRows({ contacts, unread, deleted, denied }: Rows): string {
+	const without = (state: 'unread' | 'deleted' | 'denied', ids: Iterable<number>) =>
+		[...ids].map((bitrix_id) => ({ bitrix_id, state }));
 	return JSON.stringify([
 		...contacts.map((contact) => ({ ...contact, state: 'listed' })),
-		...without('unread', unread?.keys() ?? []),
+		...without('unread', unread.keys()),
 		...without('deleted', deleted),
 		...without('denied', denied),
 	]);
@@ -40,44 +30,42 @@ function stagingRows({ contacts, unread, deleted = [], denied = [] }: Staged): s
 const restaged = ['state', ...contactColumnNames].map((column) => `${column} = excluded.${column}`).join(', ');
 
 /** Stages contacts and moves the cursor past them in one statement. A crash loses both or neither. */
-export async function stagePage(sql: Sql, staged: Staged, cursor: number): Promise<void> {
+export async function stagePage(sql: Sql, found: Rows, cursor: number): Promise<void> {
 	await sql`
 		with staged as (
 			insert into crm_sync_staging
-			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(staged)}::text::json)
+			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(found)}::text::json)
 			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
 		)
 		update crm_sync_state set full_cursor = greatest(full_cursor, ${cursor}::bigint)`;
 }
 
 interface StagingCounts {
-	/** Number of contacts that are in the CRM, read or not. */
+	/** How many contacts are in the CRM, read or not. */
 	staged: number;
 	unread: number;
-	denied: number;
-	/** Number of contacts in the mirror. */
+	/** How many contacts are in the mirror, how many of them the CRM lacks, and how many it has without their phone or companies. */
 	live: number;
-	/** Number of those that were not listed. */
 	missing: number;
-	/** Number of those that were, and have a phone or companies that would become empty. */
+	denied: number;
 	emptied: number;
 }
 
 export async function countStaging(sql: Sql): Promise<StagingCounts> {
 	const [counts] = await sql<[StagingCounts]>`
-		with states as (
-			select count(*) filter (where state not in ('deleted', 'denied'))::int as staged,
-			       count(*) filter (where state = 'unread')::int as unread,
-			       count(*) filter (where state = 'denied')::int as denied
+		with crm as (
+			select count(*) filter (where state in ('listed', 'unread'))::int as staged,
+			       count(*) filter (where state = 'unread')::int as unread
 			from crm_sync_staging
 		), mirror as (
-			select count(*)::int as live, count(*) filter (where s.bitrix_id is null)::int as missing,
+			select count(*)::int as live,
+			       count(*) filter (where s.state is null or s.state in ('deleted', 'denied'))::int as missing,
+			       count(*) filter (where s.state = 'denied')::int as denied,
 			       count(*) filter (where s.state = 'listed' and (
 			         c.phone is not null and s.phone is null or c.company_ids is not null and s.company_ids is null))::int as emptied
-			from company_contacts c
-			left join (select * from crm_sync_staging where state not in ('deleted', 'denied')) s using (bitrix_id)
+			from company_contacts c left join crm_sync_staging s using (bitrix_id)
 		)
-		select * from states, mirror`;
+		select * from crm, mirror`;
 	return counts;
 }
 
@@ -144,34 +132,32 @@ export async function finishFull(
 	return changes;
 }
 
-/** What single contacts are now, by a look-up outside of the pages. */
-type Changes = Required<Omit<Staged, 'denied'>>;
-
 /**
  * Saves contacts outside of the pages of a full run. While something is held, an empty phone or list of companies keeps what is
  * stored. Rows that a full run in progress has staged follow: what it has found deleted is not deleted if the contact is there or
  * unread now.
  */
-export async function saveContacts(
-	sql: Sql,
-	{ contacts, deleted, unread }: Changes,
-): Promise<SaveResult & { deleted: number }> {
+export async function saveContacts(sql: Sql, found: Rows): Promise<SaveResult & { deleted: number }> {
+	const { contacts, deleted, unread } = found;
 	if (deleted.length > 0 || unread.size > 0) {
 		await sql`
 			with gone as (delete from crm_sync_staging where bitrix_id = any (${`{${deleted}}`}::text::bigint[]))
 			update crm_sync_staging set state = 'unread'
 			where state = 'deleted' and bitrix_id = any (${`{${[...unread.keys()]}}`}::text::bigint[])`;
 	}
+	let saved = { created: 0, changed: 0 };
 	if (contacts.length > 0) {
-		await sql`
-			insert into crm_sync_staging
-			select given.* from json_populate_recordset(null::crm_sync_staging, ${stagingRows({ contacts })}::text::json) given
-			join crm_sync_staging using (bitrix_id)
-			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}`;
+		const rows = stagingRows({ contacts, unread: new Map(), deleted: [], denied: [] });
+		const [{ held }] = await sql<[{ held: boolean }]>`
+			with restaged as (
+				insert into crm_sync_staging
+				select given.* from json_populate_recordset(null::crm_sync_staging, ${rows}::text::json) given
+				join crm_sync_staging using (bitrix_id)
+				on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
+			)
+			select held_run is not null as held from crm_sync_state`;
+		saved = await saveCompanyContacts(sql, held ? contacts.map(withoutEmpty) : contacts);
 	}
-	const [state] = await sql<[{ held: boolean }]>`select held_run is not null as held from crm_sync_state`;
-	const rows = state.held ? contacts.map(withoutEmpty) : contacts;
-	const saved = rows.length === 0 ? { created: 0, changed: 0 } : await saveCompanyContacts(sql, rows);
 	const gone =
 		deleted.length === 0
 			? []

@@ -28,9 +28,9 @@ export async function eventsRun(context: RunContext): Promise<void> {
 		if (rows.length === 0) break;
 		const ids = rows.map(({ bitrix_id }) => bitrix_id);
 		for await (const lookUps of crm.lookUp(ids, { waits: false })) {
-			const { deleted, denied, unread } = lookUps;
-			const contacts = await map(lookUps.contacts);
-			const saved = await session.run((sql) => saveContacts(sql, { contacts, deleted, unread }));
+			const found = await map(lookUps);
+			const { contacts, deleted, denied, unread } = found;
+			const saved = await session.run((sql) => saveContacts(sql, found));
 			const seen = contacts.length + deleted.length + denied.length + unread.size;
 			addCounts(record, { ...saved, seen });
 

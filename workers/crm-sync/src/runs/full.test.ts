@@ -3,7 +3,7 @@ import postgres from 'postgres';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { toCrmConfig } from '../config.js';
 import { storeEvent } from '../mirror/inbox.sql.js';
-import { requestRun, takeRequest } from '../mirror/state.sql.js';
+import { requestRun, takeRequest } from '../mirror/requests.sql.js';
 import { readUnreadablePhones } from '../mirror/unreadable-phones.sql.js';
 import {
 	atLastPage,

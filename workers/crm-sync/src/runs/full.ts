@@ -1,9 +1,10 @@
-import type { Read } from '../bitrix24/crm.js';
+import type { Found } from '../bitrix24/crm.js';
 import { Bitrix24Error } from '../bitrix24/errors.js';
 import { createMapper } from '../mapping.js';
+import { takeConfirmation } from '../mirror/requests.sql.js';
 import { allContacts } from '../mirror/session.js';
-import { countStaging, finishFull, readMissing, type Staged, stagePage } from '../mirror/staging.sql.js';
-import { beginFull, discardFull, takeConfirmation } from '../mirror/state.sql.js';
+import { countStaging, finishFull, readMissing, stagePage } from '../mirror/staging.sql.js';
+import { beginFull, discardFull } from '../mirror/state.sql.js';
 import { eventsRun } from './events.js';
 import { addCounts, addExamples, IncompleteRunError, type RunContext } from './run.js';
 import { judge } from './verdict.js';
@@ -35,10 +36,10 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 	else record.seen = (await session.run(countStaging, allContacts)).staged;
 	await session.run(takeConfirmation);
 
-	async function stage(read: Read & Pick<Staged, 'deleted' | 'denied'>): Promise<void> {
-		addExamples(examples, read.unread);
-		const contacts = await map(read.contacts);
-		await session.run((sql) => stagePage(sql, { ...read, contacts }, last));
+	async function stage(found: Found): Promise<void> {
+		addExamples(examples, found.unread);
+		const mapped = await map(found);
+		await session.run((sql) => stagePage(sql, mapped, last));
 		if (handlesEvents) await handleEvents();
 	}
 
@@ -78,9 +79,9 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 		);
 	} else {
 		const missingIds = await session.run(readMissing, allContacts);
-		for await (const lookUps of crm.lookUp(missingIds, { waits: true })) {
-			await stage(lookUps);
-			const { denied, unread } = lookUps;
+		for await (const found of crm.lookUp(missingIds, { waits: true })) {
+			await stage(found);
+			const { denied, unread } = found;
 			if (denied.length + unread.size > 0)
 				logger.warn({ denied, unread: Object.fromEntries(unread) }, 'contacts that cannot be read are kept');
 		}

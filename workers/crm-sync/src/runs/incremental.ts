@@ -25,11 +25,10 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 	// By a later page's clock, the next run would miss what has changed since the first one.
 	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 	for (; page.last !== undefined; page = await changed(page.last)) {
-		const contacts = await map(page.contacts);
-		const changes = { contacts, deleted: [], unread: page.unread };
-		const saved = await session.run((sql) => saveContacts(sql, changes));
-		addExamples(examples, page.unread);
-		addCounts(record, { ...saved, seen: contacts.length, unread: page.unread.size });
+		const found = await map(page);
+		const saved = await session.run((sql) => saveContacts(sql, found));
+		addExamples(examples, found.unread);
+		addCounts(record, { ...saved, seen: found.contacts.length, unread: found.unread.size });
 		onProgress(undefined);
 	}
 	if (record.unread > 0) {

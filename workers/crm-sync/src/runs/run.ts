@@ -3,8 +3,8 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Crm } from '../bitrix24/crm.js';
 import type { Clock } from '../clock.js';
 import type { MappingOptions } from '../mapping.js';
+import type { RunCounts, RunKind } from '../mirror/runs.sql.js';
 import type { Session } from '../mirror/session.js';
-import type { RunCounts, RunKind } from '../mirror/state.sql.js';
 
 /** What a run has done so far. It is recorded whether the run succeeds or fails. */
 export interface RunRecord extends RunCounts {
