@@ -56,8 +56,8 @@ test('a CRM that sends 30 MB of nested arrays does not make the synchroniser exc
 	await once(crm, 'listening');
 	const { port } = crm.address() as { port: number };
 	const program = start({ BITRIX24_WEBHOOK_URL: `http://127.0.0.1:${port}/rest/1/secret/` });
-	const refused = () => program.log().filter(({ kind, code }) => kind === 'retry' && code === 'response_too_large');
-	await expect.poll(() => refused().length).toBeGreaterThan(1);
+	const refused = () => program.log().filter(({ kind, code }) => kind === 'stop' && code === 'response_too_large');
+	await expect.poll(() => refused().length).toBeGreaterThan(0);
 	expect(program.hasExited).toBe(false);
 	expect(memoryOf(program.pid).peak).toBeLessThan(384);
 });

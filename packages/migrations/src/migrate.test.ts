@@ -192,3 +192,43 @@ describe('beside other programs', () => {
 		expect(await recorded(database)).toEqual(all);
 	});
 });
+
+describe('a mirror of an earlier build goes on:', () => {
+	/** A mirror as the fourth migration has it, with this state, after the newest one. */
+	async function upgraded(state: string) {
+		const database = await emptyDatabase();
+		await migrate(database.url, 4);
+		await database.sql`insert into crm_sync_runs (kind, outcome) values ('full', 'incomplete'), ('incremental', 'done')`;
+		await database.sql`insert into crm_sync_staging (bitrix_id, state) values (1, 'listed'), (2, 'contradictory'), (3, 'unread')`;
+		await database.sql.unsafe(`update crm_sync_state set ${state}`);
+		await migrate(database.url);
+		const [after] = await database.sql`
+			select held_run::int, held_deletions::int, held_emptied::int, unread_contacts::int, full_cursor::int from crm_sync_state`;
+		const staged = await database.sql`select state from crm_sync_staging order by bitrix_id`;
+		expect(staged.map((row) => row.state)).toEqual(['listed', 'listed', 'unread']);
+		return after;
+	}
+	const idle = { held_run: null, held_deletions: null, held_emptied: null, unread_contacts: 0, full_cursor: null };
+
+	test.each([
+		['idle', 'last_success_at = now(), contradictory_contacts = 3', idle],
+		['in the middle of a full run', 'full_begun_at = now(), full_cursor = 3', { ...idle, full_cursor: 3 }],
+		[
+			'with deletions on hold',
+			'held_run = 7, held_deletions = 30',
+			{ ...idle, held_run: 7, held_deletions: 30, held_emptied: 0 },
+		],
+		[
+			'with contacts that were not believed, which are held',
+			'contradictory_contacts = 21, unread_contacts = 23',
+			{ ...idle, held_run: 1, held_deletions: 0, held_emptied: 21, unread_contacts: 2 },
+		],
+		[
+			'with both',
+			'contradictory_contacts = 21, unread_contacts = 21, held_run = 7, held_deletions = 30',
+			{ ...idle, held_run: 7, held_deletions: 30, held_emptied: 21 },
+		],
+	])('%s', async (_, state, after) => {
+		expect(await upgraded(state)).toEqual(after);
+	});
+});

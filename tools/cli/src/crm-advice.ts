@@ -1,5 +1,6 @@
 import { kindOfPage } from '@contacts/crm-sync/bitrix24/errors.js';
-import type { RunRow, SyncState } from '@contacts/crm-sync/sync.sql.js';
+import type { RunRow } from '@contacts/crm-sync/mirror/runs.sql.js';
+import type { SyncState } from '@contacts/crm-sync/mirror/state.sql.js';
 
 const newWebhook = 'make a new webhook in Bitrix24 and set BITRIX24_WEBHOOK_URL';
 
@@ -55,17 +56,17 @@ function adviceForPage(status: number): string {
 
 /** Why a run failed, in one line. */
 export function explainFailure({ outcome, unread, deleted }: RunRow, { blocked_until: until }: SyncState): string {
+	const deletions = deleted > 0 ? `${deleted} contacts were deleted in the CRM, and here.` : 'Nothing was deleted.';
 	switch (outcome) {
 		case 'failed':
-			return 'The run failed unexpectedly: see the log of the synchroniser.';
+			return `The run failed unexpectedly: see the log of the synchroniser. ${deletions}`;
 		case 'incomplete': {
 			const what = unread > 0 ? `${unread} contacts could not be read and` : 'contacts';
-			const deletions = deleted > 0 ? `${deleted} contacts were deleted in the CRM, and here.` : 'Nothing was deleted.';
 			return `The run is incomplete: ${what} stay as they are. ${deletions} Look whether the webhook’s user may read all contacts.`;
 		}
 		default: {
 			const when = until === null ? '' : `, not before ${new Date(until).toISOString()}`;
-			return `The run failed with ${outcome}: ${adviceFor(String(outcome))}${when}. Nothing was deleted.`;
+			return `The run failed with ${outcome}: ${adviceFor(String(outcome))}${when}. ${deletions}`;
 		}
 	}
 }

@@ -2,30 +2,20 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Sql } from '@contacts/common/database/client.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
-import { describeAlarms } from '@contacts/crm-sync/alarms.js';
-import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
-import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
+import { systemClock } from '@contacts/crm-sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
+import { synchronise } from '@contacts/crm-sync/loop.js';
+import { describeAlarms } from '@contacts/crm-sync/mirror/alarms.js';
 import {
 	ConfigurationDiffersError,
-	differencesOf,
 	mirrorConfiguration,
-} from '@contacts/crm-sync/mirror-configuration.js';
-import { IncompleteRunError } from '@contacts/crm-sync/run.js';
-import { openSession } from '@contacts/crm-sync/session.js';
-import { describeHolder, findLockHolder } from '@contacts/crm-sync/session.sql.js';
-import {
-	confirmDeletions,
-	type RunRow,
-	readRuns,
-	readServingRun,
-	readState,
-	requestRun,
-	takeRequest,
-	withdrawRequest,
-} from '@contacts/crm-sync/sync.sql.js';
-import { createSynchroniser } from '@contacts/crm-sync/synchroniser.js';
-import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/unreadable-phones.sql.js';
+	requireConfirmed,
+} from '@contacts/crm-sync/mirror/configuration.js';
+import { confirmLoss, requestRun, withdrawRequest } from '@contacts/crm-sync/mirror/requests.sql.js';
+import { type RunRow, readRuns, readServingRun } from '@contacts/crm-sync/mirror/runs.sql.js';
+import { describeHolder, findLockHolder } from '@contacts/crm-sync/mirror/session.sql.js';
+import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
+import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/mirror/unreadable-phones.sql.js';
 import { findDatabaseUrl, withDatabase } from './connection.js';
 import { explainFailure } from './crm-advice.js';
 import { CommandError, InterruptedError } from './errors.js';
@@ -39,7 +29,7 @@ export interface SyncOptions extends OutputOptions {
 	full?: boolean;
 	/** Do it here, with another configuration than that of the mirror. */
 	remap?: boolean;
-	/** The run whose deletions are confirmed. */
+	/** The run that holds what is confirmed. */
 	confirmMassDelete?: number;
 }
 
@@ -49,14 +39,15 @@ const pollIntervalMs = 500;
 /** After that, a request does not count any more. */
 const requestTimeoutMs = 600_000;
 
-/** A synchroniser with another configuration than the mirror tries each second whether it may work, and holds the lock meanwhile. */
-const trialTimeoutMs = 3000;
-
 /** What this process needs to do the work itself. */
 interface Here extends Pick<Context, 'environment' | 'output'> {
 	options: SyncOptions;
 	/** Aborted by Ctrl-C. */
 	signal: AbortSignal;
+	/** The synchroniser of this command, once it has started. */
+	loop?: Promise<void>;
+	/** Ends it. Aborted by its failure, too. */
+	ended: AbortController;
 }
 
 /** `contacts sync` */
@@ -64,7 +55,7 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 	try {
 		await withDatabase(environment, async (sql) => {
 			const run = await interruptible(async (signal) => {
-				const here = { environment, output, options, signal };
+				const here: Here = { environment, output, options, signal, ended: new AbortController() };
 				await prepare(sql, here);
 				return serve(sql, here);
 			});
@@ -77,7 +68,7 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 				options,
 			);
 			// The mirror is not equal to the CRM, which is not a success.
-			if (outcome === 'held') throw new CommandError(describeAlarms(state)[0] ?? 'Deletions are on hold.');
+			if (outcome === 'held') throw new CommandError(describeAlarms(state)[0] ?? 'Something is held.');
 		});
 	} catch (error) {
 		if (!(error instanceof ConfigurationDiffersError)) throw error;
@@ -93,15 +84,13 @@ async function prepare(sql: Sql, here: Here): Promise<void> {
 	// Beside a synchroniser that runs no variable is needed.
 	if (await isFree(sql, here.options)) {
 		requireOnce(here.options);
-		const { configuration } = await readState(sql);
 		const own = mirrorConfiguration(configOf(here));
-		const differences = configuration === null || remap ? [] : differencesOf(configuration, own);
-		if (differences.length > 0) throw new ConfigurationDiffersError(differences);
+		if (!remap) requireConfirmed((await readState(sql)).configuration, own);
 	}
 	if (run !== undefined) {
-		const confirmed = await confirmDeletions(sql, run);
+		const confirmed = await confirmLoss(sql, run);
 		if (confirmed === undefined)
-			throw new CommandError(`No deletions of run ${run} are on hold: see "contacts sync status". Nothing was done.`);
+			throw new CommandError(`Run ${run} holds nothing: see "contacts sync status". Nothing was done.`);
 		await recordOperation(sql, 'mass deletion confirmed', { run, ...confirmed });
 	}
 	if (remap) await recordOperation(sql, 'new configuration confirmed', mirrorConfiguration(configOf(here)));
@@ -109,11 +98,7 @@ async function prepare(sql: Sql, here: Here): Promise<void> {
 
 /** @returns whether no synchroniser runs */
 async function isFree(sql: Sql, { remap }: SyncOptions): Promise<boolean> {
-	let holder = await findLockHolder(sql);
-	for (let waitedMs = 0; remap && holder !== undefined && waitedMs < trialTimeoutMs; waitedMs += pollIntervalMs) {
-		await delay(pollIntervalMs);
-		holder = await findLockHolder(sql);
-	}
+	const holder = await findLockHolder(sql);
 	if (remap && holder !== undefined)
 		throw new CommandError(
 			`A synchroniser works with the configuration of the mirror: stop it, say --remap again, and start it with these values. The lock is held by ${describeHolder(holder)}. Nothing was changed.`,
@@ -133,13 +118,18 @@ const configOf = ({ environment }: Here): CrmConfig => toCrmConfig(readVariables
 async function serve(sql: Sql, here: Here): Promise<RunRow> {
 	const { full, remap, confirmMassDelete } = here.options;
 	const kind = full || remap || confirmMassDelete !== undefined ? 'full' : 'incremental';
-	for (;;) {
-		const run = await watch(sql, here, await requestRun(sql, kind));
-		if (run !== undefined) return run;
+	try {
+		for (;;) {
+			const run = await watch(sql, here, await requestRun(sql, kind));
+			if (run !== undefined) return run;
+		}
+	} finally {
+		here.ended.abort();
+		await here.loop?.catch(() => undefined);
 	}
 }
 
-/** Waits for the run that serves a request, and runs it here where no synchroniser runs. @returns undefined: request it again */
+/** Waits for the run that serves a request, and starts a synchroniser here where none runs. @returns undefined: request it again */
 async function watch(sql: Sql, here: Here, requestedAt: string): Promise<RunRow | undefined> {
 	const { options, output, signal } = here;
 	const expiresAt = performance.now() + requestTimeoutMs;
@@ -152,16 +142,13 @@ async function watch(sql: Sql, here: Here, requestedAt: string): Promise<RunRow 
 		const holder = await findLockHolder(sql);
 		if (holder === undefined) {
 			requireOnce(options);
-			await runRequest(here);
-			// Another command may have replaced the request with its own, and taken that back.
-			if ((await readServingRun(sql, requestedAt)) === undefined) return undefined;
-			continue;
+			start(here);
 		}
 		if (run === undefined && performance.now() > expiresAt) {
 			const [latest] = await readRuns(sql, 1);
 			if (latest?.ended_at === null) {
 				// A run that takes longer than a request counts: it is requested again, and confirmed again.
-				if (options.confirmMassDelete !== undefined) await confirmDeletions(sql, options.confirmMassDelete);
+				if (options.confirmMassDelete !== undefined) await confirmLoss(sql, options.confirmMassDelete);
 				return undefined;
 			}
 			await withdrawRequest(sql, requestedAt);
@@ -169,49 +156,34 @@ async function watch(sql: Sql, here: Here, requestedAt: string): Promise<RunRow 
 				`Nobody has begun with it, though ${describeHolder(holder)} holds the lock of the synchroniser: look at its log, or restart it. Nothing was done.`,
 			);
 		}
-		await delay(pollIntervalMs, undefined, { signal }).catch(async () => {
-			throw (await withdrawRequest(sql, requestedAt))
-				? signal.reason
-				: new InterruptedError(
-						signal.reason.signal,
-						'Interrupted, but the synchroniser goes on with it: see "contacts sync status".',
-					);
+		await delay(pollIntervalMs, undefined, { signal: AbortSignal.any([signal, here.ended.signal]) }).catch(async () => {
+			if (!signal.aborted) throw here.ended.signal.reason;
+			if (await withdrawRequest(sql, requestedAt)) throw signal.reason;
+			const what = here.loop
+				? 'Interrupted: a full run continues from its last page next time.'
+				: 'Interrupted, but the synchroniser goes on with it: see "contacts sync status".';
+			throw new InterruptedError(signal.reason.signal, what);
 		});
 	}
 }
 
 const progressOf = (seen: number, total?: number | null) => `contacts read: ${seen}${total ? ` of ${total}` : ''}`;
 
-/** Runs what is requested in this process, unless somebody else has taken the lock or the request meanwhile. */
-async function runRequest(here: Here): Promise<void> {
-	const config = configOf(here);
-	const { environment, output, signal, options } = here;
-	const session = await openSession(findDatabaseUrl(environment));
-	if (session === undefined) return;
-	try {
-		const synchroniser = await createSynchroniser({
-			config,
-			session,
-			clock: systemClock,
-			logger: createLogger({ name: 'contacts sync', level: 'silent' }),
-			signal,
-			remap: options.remap ?? false,
-			onProgress: (seen, total) => output.progress(progressOf(seen, total)),
-		});
-		const request = await session.run(takeRequest);
-		if (request !== undefined)
-			await synchroniser.run({ full: request.kind === 'full', requestedAt: request.requestedAt });
-	} catch (error) {
-		if (signal.aborted)
-			throw new InterruptedError(
-				signal.reason.signal,
-				'Interrupted: a full run continues from its last page next time.',
-			);
-		// The row of the run says it.
-		if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) throw error;
-	} finally {
-		await session.close();
-	}
+/** Starts a synchroniser in this process. It serves the request first, unless another one has taken the lock meanwhile. */
+function start(here: Here): void {
+	const { environment, options, signal, ended } = here;
+	here.loop ??= synchronise({
+		databaseUrl: findDatabaseUrl(environment),
+		config: configOf(here),
+		clock: systemClock,
+		logger: createLogger({ name: 'contacts sync', level: 'silent' }),
+		signal: AbortSignal.any([signal, ended.signal]),
+		remap: options.remap ?? false,
+		onWaiting: () => undefined,
+		onWorking: () => undefined,
+		onConfigurationDiffers: (error) => ended.abort(error),
+	});
+	here.loop.catch((error: unknown) => ended.abort(error));
 }
 
 /** `contacts sync status` */
@@ -231,7 +203,7 @@ export async function printSyncStatus({ environment, output }: Context, options:
 		blocked_until: iso(state.blocked_until),
 	};
 	// For the synchroniser alone.
-	const { bucket_arrival, full_cursor, ...shown } = { ...state, ...times };
+	const { full_cursor, ...shown } = { ...state, ...times };
 	if (options.json)
 		return output.result(
 			{ synchroniser: holder ?? null, state: shown, unreadable_phones: unreadable, runs },

@@ -1,6 +1,6 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { requestRun, takeRequest } from './sync.sql.js';
+import { requestRun, takeRequest } from './mirror/requests.sql.js';
 import {
 	error,
 	interrupt,

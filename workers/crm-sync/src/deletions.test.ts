@@ -1,6 +1,6 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { confirmDeletions } from './sync.sql.js';
+import { confirmLoss } from './mirror/requests.sql.js';
 import {
 	error,
 	makeContact,
@@ -20,7 +20,7 @@ afterEach(() => sync.close());
 async function confirmHeldDeletions(): Promise<void> {
 	await run();
 	const { held_run: held } = await sync.state();
-	await sync.session.run((sql) => confirmDeletions(sql, held ?? 0));
+	await sync.session.run((sql) => confirmLoss(sql, held ?? 0));
 }
 
 describe('a contact', () => {
@@ -123,7 +123,7 @@ test.each([
 		}
 
 		const { held_run: held } = await sync.state();
-		await sync.session.run((sql) => confirmDeletions(sql, held ?? 0));
+		await sync.session.run((sql) => confirmLoss(sql, held ?? 0));
 		expect(await outcome()).toBe(missing < count ? 'IncompleteRunError' : 'held: false');
 		expect(await mirroredIds()).toEqual(sync.ids().filter((id) => id !== unread));
 		expect((await sync.state()).held_run).toBe(null);
@@ -231,7 +231,7 @@ describe('many deletions', () => {
 		const undo = sync.standIn.onRequest(async ({ params }) => {
 			if (!Number(params.filter?.['>id'])) return;
 			undo();
-			await sync.session.run((sql) => confirmDeletions(sql, held ?? 0));
+			await sync.session.run((sql) => confirmLoss(sql, held ?? 0));
 		});
 		expect(await run()).toMatchObject({ deleted: 160 });
 	});

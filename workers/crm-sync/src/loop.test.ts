@@ -6,6 +6,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { expect, onTestFinished } from 'vitest';
 import { toCrmConfig } from './config.js';
 import { synchronise } from './loop.js';
+import { openSession } from './mirror/session.js';
 import { emptyMirror, error, makeContact, storeEvents } from './testing/harness.js';
 
 // The clock moves only when the synchroniser sleeps, or is set.
@@ -34,7 +35,7 @@ async function createLoop(contacts: number, options: StandInOptions = {}) {
 		await standIn.close();
 		await emptyMirror();
 	});
-	return (onRun: (outcome: 'done' | 'failed') => void = () => undefined) => {
+	return (seams: Partial<Parameters<typeof synchronise>[0]> = {}) => {
 		loop = synchronise({
 			databaseUrl: urlAs(database.url, 'crm-sync', rolePassword),
 			config: toCrmConfig({
@@ -48,7 +49,7 @@ async function createLoop(contacts: number, options: StandInOptions = {}) {
 			onWaiting: () => undefined,
 			onWorking: () => undefined,
 			onConfigurationDiffers: () => undefined,
-			onRun,
+			...seams,
 		});
 	};
 }
@@ -81,7 +82,7 @@ test('events that wait for the end of a rate-limit pause delay no run', async ()
 	await storeEvents(...standIn.contacts.keys());
 	const begun = beginnings('>id');
 	const outcomes: string[] = [];
-	start((outcome) => outcomes.push(outcome));
+	start({ onRun: (outcome) => outcomes.push(outcome) });
 	await expect.poll(() => database.sql`select from crm_event_inbox`, patient).toHaveLength(0);
 	expect(begun.length).toBeGreaterThan(2);
 	for (const [index, at] of begun.slice(1).entries()) expect(at - (begun[index] ?? 0)).toBeLessThan(420_000);
@@ -96,11 +97,35 @@ test.each([
 	const start = await createLoop(1);
 	if (code !== undefined) standIn.faults.always(error(code));
 	const runs: number[] = [];
-	start(() => {
-		if (runs.length === 0) time -= 86_400_000;
-		runs.push(time);
+	start({
+		onRun() {
+			if (runs.length === 0) time -= 86_400_000;
+			runs.push(time);
+		},
 	});
 	await expect.poll(() => runs.length, patient).toBeGreaterThanOrEqual(2);
 	const [first = 0, second = 0] = runs;
 	expect(second - first).toBeLessThanOrEqual(15 * 60_000);
+});
+
+test('with another configuration than the mirror it never takes the lock, and says that it is blocked only where nobody works', async () => {
+	const start = await createLoop(1);
+	await database.sql`
+		update crm_sync_state set configuration = '{"portal": "crm.example", "trouble_options": []}', watermark = now()`;
+	const url = urlAs(database.url, 'crm-sync', rolePassword);
+	const blocked = async () => (await database.sql`select blocked_by from crm_sync_state`)[0]?.blocked_by;
+	const working = await openSession(url);
+	const differences: string[] = [];
+	start({ onConfigurationDiffers: (error) => differences.push(...error.differences) });
+	await expect
+		.poll(() => differences, patient)
+		.toEqual(['BITRIX24_WEBHOOK_URL is crm.example there and 127.0.0.1 here']);
+	expect(await blocked()).toBe(null);
+	await working?.close();
+	await expect.poll(blocked, patient).toBe('configuration_differs');
+	const other = await openSession(url);
+	expect(other).toBeDefined();
+	await other?.close();
+	expect(standIn.requests).toEqual([]);
+	expect(differences).toHaveLength(1);
 });

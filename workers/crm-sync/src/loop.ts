@@ -1,12 +1,18 @@
-import { maxPauseMs } from './bitrix24/client.js';
-import { Bitrix24Error } from './bitrix24/errors.js';
-import { hasDueEvents } from './inbox.sql.js';
-import { ConfigurationDiffersError, configurationDiffers } from './mirror-configuration.js';
-import { openSession, type Session, SessionLostError } from './session.js';
-import type { LockHolder } from './session.sql.js';
-import { readState, saveBlock, takeRequest } from './sync.sql.js';
-import { circuitBreakMs, createSynchroniser, type Synchroniser, type SynchroniserOptions } from './synchroniser.js';
-import { readUnreadablePhones } from './unreadable-phones.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
+import { Bitrix24Error, maxPauseMs } from './bitrix24/errors.js';
+import {
+	ConfigurationDiffersError,
+	configurationDiffers,
+	mirrorConfiguration,
+	requireConfirmed,
+} from './mirror/configuration.js';
+import { hasDueEvents } from './mirror/inbox.sql.js';
+import { takeRequest } from './mirror/requests.sql.js';
+import { openSession, type Session, SessionLostError } from './mirror/session.js';
+import { findLockHolder, type LockHolder } from './mirror/session.sql.js';
+import { readState, saveBlock } from './mirror/state.sql.js';
+import { readUnreadablePhones } from './mirror/unreadable-phones.sql.js';
+import { circuitBreakMs, createSynchroniser, type SynchroniserOptions } from './synchroniser.js';
 
 interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	/** Connects with the synchroniser's role. */
@@ -52,29 +58,32 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 	let reportedPid: number | undefined;
 	let differs = false;
 	let readOnlyMs = retryIntervalMs;
+	function onHeld(holder: LockHolder | undefined): void {
+		if (holder?.pid !== reportedPid) onWaiting(holder);
+		reportedPid = holder?.pid;
+	}
 	while (!signal.aborted) {
 		let retryMs = retryIntervalMs;
 		let session: Session | undefined;
 		try {
-			session = await openSession(options.databaseUrl, (holder) => {
-				differs = false;
-				if (holder?.pid !== reportedPid) onWaiting(holder);
-				reportedPid = holder?.pid;
-			});
+			session = await openSession(options.databaseUrl, onHeld, (sql) => requireConfiguration(sql, options));
+			differs = false;
 		} catch (error) {
-			if (error instanceof SessionLostError && error.isReadOnly) {
-				retryMs = readOnlyMs;
-				readOnlyMs = Math.min(2 * readOnlyMs, maxRetryIntervalMs);
+			if (error instanceof ConfigurationDiffersError) {
+				if (!differs) options.onConfigurationDiffers(error);
+				differs = true;
+			} else {
+				if (error instanceof SessionLostError && error.isReadOnly) {
+					retryMs = readOnlyMs;
+					readOnlyMs = Math.min(2 * readOnlyMs, maxRetryIntervalMs);
+				}
+				logger.error({ err: error, retry_ms: retryMs }, 'the synchroniser can’t begin: it tries again');
 			}
-			logger.error({ err: error, retry_ms: retryMs }, 'the synchroniser can’t begin: it tries again');
 		}
 		try {
 			if (session !== undefined) await work({ ...options, session });
 		} catch (error) {
-			if (signal.aborted) return;
-			if (!(error instanceof ConfigurationDiffersError)) throw error;
-			if (!differs) options.onConfigurationDiffers(error);
-			differs = true;
+			if (!signal.aborted) throw error;
 		} finally {
 			await session?.close().catch(() => undefined);
 		}
@@ -82,11 +91,24 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 	}
 }
 
+/** Before the lock is taken: a synchroniser with another configuration never holds it. @throws ConfigurationDiffersError */
+async function requireConfiguration(sql: Sql, { config, remap }: LoopOptions): Promise<void> {
+	if (remap) return;
+	const { configuration, blocked_by: blockedBy } = await readState(sql);
+	try {
+		requireConfirmed(configuration, mirrorConfiguration(config));
+	} catch (error) {
+		// A block by the CRM stays: it applies to every configuration. And a synchroniser that works is not blocked.
+		if (blockedBy === null && (await findLockHolder(sql)) === undefined)
+			await saveBlock(sql, { code: configurationDiffers });
+		throw error;
+	}
+}
+
 async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	const { session, clock, signal, logger } = options;
 	const { intervalMs } = options.config;
 	const synchroniser = await createSynchroniser(options);
-	await checkConfiguration(synchroniser, session);
 	options.onWorking();
 	// At once: what has changed since the last run began may have had events that nobody received.
 	let [nextRun, nextEvents] = [0, 0];
@@ -138,18 +160,5 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 			nextEvents = (await attempt(handleEvents)) ?? nextEvents;
 		}
 		await clock.sleep(inboxIntervalMs, signal);
-	}
-}
-
-/** @throws ConfigurationDiffersError, which the state then shows as the reason of the block */
-async function checkConfiguration(synchroniser: Synchroniser, session: Session): Promise<void> {
-	try {
-		await synchroniser.checkConfiguration();
-	} catch (error) {
-		const { blocked_by: blockedBy } = await session.run(readState);
-		// A block by the CRM stays: it applies to every configuration.
-		if (error instanceof ConfigurationDiffersError && blockedBy === null)
-			await session.run((sql) => saveBlock(sql, { code: configurationDiffers }));
-		throw error;
 	}
 }

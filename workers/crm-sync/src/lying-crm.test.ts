@@ -1,5 +1,5 @@
 import type { Fault } from '@contacts/testing/bitrix24/stand-in.js';
-import { database, test } from '@contacts/testing/test.js';
+import { test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import {
 	type ExpectedRow,
@@ -11,7 +11,6 @@ import {
 	rowOf,
 	type SyncHarness,
 	startSync,
-	storeEvents,
 	troubleField,
 } from './testing/harness.js';
 
@@ -191,79 +190,16 @@ describe('a CRM that is slow', () => {
 	});
 });
 
-describe('contacts that contradict themselves', () => {
-	const hour = 3_600_000;
-	let before: ExpectedRow[];
-
-	beforeEach(async () => {
-		sync = await startSync();
-		// Of each of the first 21 the CRM knows a phone and two companies.
-		for (let n = 1; n <= 21; n++) sync.standIn.add({ ...makeContact(1), lastName: `${n}`, companyIds: [27, 31] });
-		sync.fill(99);
-		await sync.synchroniser.run();
-		before = await readMirror();
-		sync.clock.advance(hour);
-	});
-
-	/** The CRM says of so many contacts that they have phones and a company, and returns none. */
-	function contradict(contacts: number, options = { touch: false }): void {
-		for (const id of sync.ids().slice(0, contacts))
-			sync.standIn.update(id, { raw: { fm: [], companyIds: [] } }, options);
-	}
-	const emptied = (rows: ExpectedRow[]) => rows.map((row) => ({ ...row, phone: null, company_ids: null }));
-
-	test('are believed up to twenty, and stop neither deletions nor the time of being equal', async () => {
-		contradict(20);
-		const removed = sync.ids().at(-1) ?? 0;
-		sync.standIn.remove(removed);
-		const { last_success_at: equalAt } = await sync.state();
-		expect(await sync.synchroniser.run({ full: true })).toMatchObject({ changed: 20, deleted: 1 });
-		expect(await readMirror()).toEqual([...emptied(before.slice(0, 20)), ...before.slice(20, -1)]);
-		expect(await sync.state()).toMatchObject({ contradictory_contacts: 20, unread_contacts: 0 });
-		expect((await sync.state()).last_success_at).toBeGreaterThan(equalAt ?? Number.NaN);
-		expect(sync.log.join('')).toContain('"contradicted_phones_companyIds":1');
-	});
-
-	test('are unread if they are more: it is the CRM that has changed, and not they', async () => {
-		contradict(21);
-		sync.standIn.remove(sync.ids().at(-1) ?? 0);
-		await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({
-			message: expect.stringContaining('contradicted_phones_companyIds (contact 1)'),
-			counts: { changed: 0, deleted: 1, unread: 21 },
-		});
-		expect(await readMirror()).toEqual(before.slice(0, -1));
-		expect(await sync.state()).toMatchObject({ contradictory_contacts: 21, unread_contacts: 21 });
-	});
-
-	test('count in an incremental run, too', async () => {
-		contradict(20, { touch: true });
-		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'incremental', changed: 20 });
-		expect((await readMirror()).slice(0, 20)).toEqual(emptied(before.slice(0, 20)));
-		contradict(21, { touch: true });
-		await expect(sync.synchroniser.run()).rejects.toMatchObject({ counts: { changed: 0, unread: 21 } });
-		expect((await readMirror()).slice(20)).toEqual(before.slice(20));
-	});
-
-	test('count among events, too, also among those that come during a full run', async () => {
-		contradict(21);
-		await storeEvents(...sync.ids().slice(0, 21));
-		await sync.synchroniser.events();
-		expect(await readMirror()).toEqual(before);
-		await database.sql`delete from crm_event_inbox`;
-		let pages = 0;
-		sync.standIn.onRequest(async ({ method }) => {
-			if (method === 'crm.item.list' && ++pages === 3) await storeEvents(...sync.ids().slice(0, 20));
-		});
-		await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ counts: { unread: 21 } });
-		expect((await readMirror()).slice(20)).toEqual(before.slice(20));
-	});
-
-	test('are looked up alone', async () => {
-		contradict(1);
-		await sync.synchroniser.run({ full: true });
-		const batches = sync.standIn.requests.filter(({ method }) => method === 'batch').slice(-1);
-		expect(batches.map(({ calls }) => calls?.map(({ params }) => params.id))).toEqual([['1']]);
-	});
+test('a row of a list that contradicts itself is looked up alone', async () => {
+	sync = await startSync();
+	for (let n = 1; n <= 21; n++) sync.standIn.add({ ...makeContact(1), lastName: `${n}`, companyIds: [27, 31] });
+	sync.fill(99);
+	await sync.synchroniser.run();
+	sync.standIn.update(1, { raw: { fm: [], companyIds: [] } }, { touch: false });
+	await sync.synchroniser.run({ full: true });
+	const batches = sync.standIn.requests.filter(({ method }) => method === 'batch').slice(-1);
+	expect(batches.map(({ calls }) => calls?.map(({ params }) => params.id))).toEqual([['1']]);
+	expect(await rowOf(1)).toMatchObject({ phone: null, company_ids: null });
 });
 
 test('a contact that is deleted while its page is completed does not stop the run', async () => {

@@ -3,12 +3,12 @@ import { health } from '@contacts/common/http/health.js';
 import { metrics } from '@contacts/common/http/metrics.js';
 import { createServer } from '@contacts/common/http/server.js';
 import { runProgram } from '@contacts/common/process/run.js';
-import { systemClock } from './bitrix24/clock.js';
+import { systemClock } from './clock.js';
 import { toCrmConfig, variables } from './config.js';
 import { synchronise } from './loop.js';
 import { createSyncMetrics, measureMirror } from './metrics.js';
-import { describeHolder } from './session.sql.js';
-import { readState } from './sync.sql.js';
+import { describeHolder } from './mirror/session.sql.js';
+import { readState } from './mirror/state.sql.js';
 import { webhook } from './webhook.js';
 
 /** The synchroniser as a separate process: the runs, the webhook if it has a token, health and metrics. */

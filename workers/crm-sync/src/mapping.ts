@@ -15,8 +15,9 @@ import {
 	type FieldValue,
 	positiveInteger,
 } from './bitrix24/contact.js';
-import type { RunContext } from './run.js';
-import { saveUnreadablePhones } from './unreadable-phones.sql.js';
+import type { Crm, Found } from './bitrix24/crm.js';
+import type { Session } from './mirror/session.js';
+import { saveUnreadablePhones } from './mirror/unreadable-phones.sql.js';
 
 /** Increase it when a contact is mapped to a different row, or other contacts are mirrored: every contact is then read again. */
 export const mappingVersion = 3;
@@ -35,31 +36,35 @@ interface Mapped {
 	unknownOption: boolean;
 }
 
+interface MapperOptions {
+	crm: Crm;
+	mapping: MappingOptions;
+	session: Session;
+	/** Called for each value that could not be mapped, or was cut. */
+	onUnmapped(column: ContactColumn): void;
+}
+
 /**
- * Maps contacts, and stores whose phones could not be read. An unknown option of a list causes the options to be read again, at most once a run. If it is still unknown,
- * the column stays null and is counted.
+ * Maps contacts, and stores whose phones could not be read. An unknown option of a list causes the options to be read again, at most
+ * once a run. If it is still unknown, the column stays null and is counted.
  */
-export function createMapper({
-	crm,
-	mapping,
-	session,
-	onUnmapped,
-}: Pick<RunContext, 'crm' | 'mapping' | 'session' | 'onUnmapped'>): (contacts: CrmContact[]) => Promise<ContactRow[]> {
+export function createMapper({ crm, mapping, session, onUnmapped }: MapperOptions) {
 	let refreshed = false;
-	return async (contacts) => {
-		let mapped = contacts.map((contact) => mapContact(contact, crm.fields(), mapping));
+	return async (found: Found): Promise<Found<ContactRow>> => {
+		const mapAll = () => found.contacts.map((contact) => mapContact(contact, crm.fields(), mapping));
+		let mapped = mapAll();
 		if (!refreshed && mapped.some(({ unknownOption }) => unknownOption)) {
 			refreshed = true;
 			await crm.readFields();
-			mapped = contacts.map((contact) => mapContact(contact, crm.fields(), mapping));
+			mapped = mapAll();
 		}
 		for (const { unmapped } of mapped) unmapped.forEach(onUnmapped);
-		const unreadable = mapped
-			.filter(({ unmapped }) => unmapped.includes('phone'))
-			.map(({ contact }) => contact.bitrix_id);
-		const read = contacts.map(({ id }) => id);
+		const contacts = mapped.map(({ contact }) => contact);
+		const isUnreadable = ({ unmapped }: Mapped) => unmapped.includes('phone');
+		const unreadable = mapped.filter(isUnreadable).map(({ contact }) => contact.bitrix_id);
+		const read = contacts.map(({ bitrix_id: id }) => id);
 		if (read.length > 0) await session.run((sql) => saveUnreadablePhones(sql, read, unreadable));
-		return mapped.map(({ contact }) => contact);
+		return { ...found, contacts };
 	};
 }
 

@@ -2,9 +2,10 @@ import type { ContactColumn } from '@contacts/common/contacts/company-contact-co
 import type { Database } from '@contacts/common/database/database.js';
 import { counter, gauge, lastKnown } from '@contacts/common/observability/metrics.js';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { describeAlarms } from './alarms.js';
 import type { Bitrix24Error } from './bitrix24/errors.js';
-import { readState, runKinds, type SyncState } from './sync.sql.js';
+import { describeAlarms } from './mirror/alarms.js';
+import { runKinds } from './mirror/runs.sql.js';
+import { readState, type SyncState } from './mirror/state.sql.js';
 
 /** The metrics of this synchroniser. */
 export function createSyncMetrics(registry: Registry, intervalMs: number) {

@@ -8,7 +8,7 @@ import { counter } from '@contacts/common/observability/metrics.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
 import { positiveInteger } from './bitrix24/contact.js';
-import { storeEvent } from './inbox.sql.js';
+import { storeEvent } from './mirror/inbox.sql.js';
 
 const events = new Set(['ONCRMCONTACTADD', 'ONCRMCONTACTUPDATE', 'ONCRMCONTACTDELETE']);
 

@@ -148,7 +148,16 @@ test.each<[string, RegExp, RegExp]>([
 	["last_success_at = now(), blocked_by = 'constructor'", /held up by con/, /^Try again later/],
 	["last_success_at = now(), blocked_by = 'not_json_403'", /held up by not_json_403/, /status 403 .+ a firewall/],
 	["last_success_at = now(), blocked_by = 'not_json_503'", /held up by not_json_503/, /status 503 .+ try again later/],
-	['last_success_at = now(), held_run = 7, held_deletions = 30', /^30 contacts are missing/, /sync status/],
+	[
+		'last_success_at = now(), held_run = 7, held_deletions = 30, held_emptied = 0',
+		/^30 contacts are missing/,
+		/sync status/,
+	],
+	[
+		'last_success_at = now(), held_run = 7, held_deletions = 0, held_emptied = 5',
+		/^5 contacts have no phone/,
+		/sync status/,
+	],
 ])('synchroniser: %s', async (state, message, advice) => {
 	const mine = await ownDatabase();
 	await mine.sql.unsafe(`update crm_sync_state set ${state}`);
@@ -160,12 +169,11 @@ test('synchroniser: what it has noticed of the CRM', async () => {
 	const mine = await ownDatabase();
 	await mine.sql`
 		update crm_sync_state
-		set last_success_at = now(), contradictory_contacts = 3, categories_refused_by = 'ACCESS_DENIED'`;
+		set last_success_at = now(), categories_refused_by = 'ACCESS_DENIED'`;
 	await mine.sql`insert into company_contacts (bitrix_id) select n from generate_series(1, 12) n`;
 	await mine.sql`insert into crm_sync_unreadable_phones select n from generate_series(1, 13) n`;
 	expect(await look('synchroniser', operator(mine))).toEqual([
 		found('warning', /does not tell the categories of its contacts \(ACCESS_DENIED\)/, /webhook/),
-		found('warning', /^3 contacts have no phones or companies/, /log of the last full run/),
 		found(
 			'warning',
 			/^12 contacts have a phone that can't be read, .*: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …\.$/,

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import { contactColumnNames, type PartialContactRow } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import { pruneTombstones, saveCompanyContacts } from '@contacts/common/contacts/save-company-contacts.sql.js';
-import { readState } from '@contacts/crm-sync/sync.sql.js';
+import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
 import type { Command } from 'commander';
 import { longWorkSettings, type Transaction, withTransactions } from '../connection.js';
 import { CommandError } from '../errors.js';

@@ -14,7 +14,7 @@ export function addSyncCommand(program: Command, context: Context): void {
 		.option('--full', 'begin a full run from the first contact, even if none is due')
 		.option(
 			'--confirm-mass-delete <run>',
-			'delete as many contacts as this full run has found missing in the CRM',
+			'delete and empty as many contacts as this full run has held',
 			positiveInteger('--confirm-mass-delete'),
 		)
 		.option('--remap', 'read every contact again, here, for another CRM, other fields or another country')

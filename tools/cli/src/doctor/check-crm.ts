@@ -1,15 +1,15 @@
 import type { Sql } from '@contacts/common/database/client.js';
 import { ConfigError, readVariables } from '@contacts/common/process/config.js';
-import { describeAlarms } from '@contacts/crm-sync/alarms.js';
-import { type Assumption, examineAssumptions } from '@contacts/crm-sync/bitrix24/assumptions.js';
 import { createCrmClient } from '@contacts/crm-sync/bitrix24/client.js';
-import { systemClock } from '@contacts/crm-sync/bitrix24/clock.js';
 import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
+import { systemClock } from '@contacts/crm-sync/clock.js';
 import { crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
-import { readState } from '@contacts/crm-sync/sync.sql.js';
-import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/unreadable-phones.sql.js';
+import { describeAlarms } from '@contacts/crm-sync/mirror/alarms.js';
+import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
+import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/mirror/unreadable-phones.sql.js';
 import { adviceFor } from '../crm-advice.js';
+import { type Assumption, examineAssumptions } from './assumptions.js';
 import { type Check, ok, problem, skipped, warning } from './check.js';
 
 /** The timeout for requests to the CRM, retries included. */
@@ -76,11 +76,6 @@ export async function* checkSynchroniser(sql: Sql, environment: NodeJS.ProcessEn
 		yield warning(
 			`The CRM does not tell the categories of its contacts (${state.categories_refused_by}): only the general one is read, and what is mirrored of others stays.`,
 			'Let the webhook’s user read the CRM’s categories, if there are any.',
-		);
-	if (state.contradictory_contacts > 0)
-		yield warning(
-			`${state.contradictory_contacts} contacts have no phones or companies though other fields of the CRM say so.`,
-			'Look at the examples in the log of the last full run.',
 		);
 	const phones = describeUnreadablePhones(await readUnreadablePhones(sql));
 	if (phones !== undefined) yield warning(phones, 'Correct them in the CRM.');

@@ -1,8 +1,19 @@
 import { type BucketPolicy, decide } from '@contacts/common/http/token-bucket.js';
-import { version } from '@contacts/common/process/version.js';
-import type { Clock } from './clock.js';
+import type { Clock } from '../clock.js';
 import { isRow } from './contact.js';
-import { Bitrix24Error, CutOffError, type ErrorKind, isCode, kindOf, kindOfCommand, kindOfPage } from './errors.js';
+import {
+	Bitrix24Error,
+	CutOffError,
+	type ErrorKind,
+	kindOf,
+	kindOfCommand,
+	kindOfPage,
+	maxPauseMs,
+	pauseMs,
+	retries,
+	retryDelayMs,
+} from './errors.js';
+import { type PostOptions, post } from './post.js';
 
 /** The CRM's own buckets are 50 and 2 a second, or 250 and 5 (Enterprise). These values leave some headroom. */
 export const policies: Record<'standard' | 'enterprise', BucketPolicy> = {
@@ -45,7 +56,7 @@ export interface CrmClient {
 	/**
 	 * Up to `maxCommands`, in one request unless the CRM is slow. A failed command returns its error instead of a response, after
 	 * the retries of the error's kind. The other responses are kept even after a `pause` or a `stop`. A batch that is cut off is
-	 * halved; a single command that is cut off is `unread` if others pass.
+	 * halved; a single command that is cut off is `unread`, unless the CRM is down.
 	 *
 	 * @param waits whether to wait for the end of a rate-limit pause
 	 */
@@ -54,44 +65,26 @@ export interface CrmClient {
 	readonly requests: number;
 }
 
-interface CrmClientOptions {
-	/** `https://HOST/rest/USER/SECRET/`; it never appears in an error or a log. */
-	webhookUrl: string;
+interface CrmClientOptions extends PostOptions {
 	policy: BucketPolicy;
 	clock: Clock;
-	/** Where the token bucket stood when an earlier process ended. */
-	arrival?: number;
-	/** Called before each request with the new state of the token bucket, so that it can be saved. */
-	onRequest?: (arrival: number) => Promise<void>;
-	signal?: AbortSignal;
-	/** The CRM itself gives up after 60 seconds. */
-	responseTimeoutMs?: number;
 	/** Called for each failed attempt. For commands of a batch, called once with each code. */
 	onError?: (error: Bitrix24Error) => void;
 	/** Called before the client waits for the end of a rate-limit pause, and without an error after that. */
 	onPause?: (error: Bitrix24Error | undefined) => Promise<void>;
 }
 
-/** Maximum number of attempts, by kind of error. */
-const maxAttempts: Partial<Record<ErrorKind, number>> = { retry: 6, slow_down: 9 };
-
-/** Maximum size of a response. That is 160 KB for each of 50 contacts. */
-const maxResponseBytes = 8 * 1024 * 1024;
-
-/** The CRM's documentation asks for the name and the version of the program. */
-const userAgent = `contacts/${version}`;
-
-/** A batch that is cut off so often is halved. */
+/** A request with commands that is cut off so often is halved, if the CRM finishes anything. */
 const maxCutOffs = 2;
 
-/** After so many batches in a row that are not cut off, twice as many commands are tried in one. */
-const batchesUntilDoubled = 50;
+/** A batch that takes less than this can be twice as long before the CRM cuts it off, after 60 seconds. */
+const quickBatchMs = 20_000;
 
-/** How long a method that has used up its operating time is not called. The CRM frees a part of it each minute. */
-const pauseMs = 30_000;
+/** A command that concerns no record: the CRM finishes it unless it is down. */
+const anyCommand: Command = { method: 'crm.item.fields', params: { entityTypeId: 3 } };
 
-/** Maximum wait for a method that the CRM does not execute. It adds up the operating time of ten minutes. */
-export const maxPauseMs = 660_000;
+/** The status of a gateway before the CRM that has waited too long for it. */
+const gatewayTimeout = 504;
 
 /**
  * Calls the REST interface of Bitrix24 through an inbound webhook, one request at a time, within the CRM's limits. All its
@@ -99,12 +92,13 @@ export const maxPauseMs = 660_000;
  */
 export function createCrmClient(options: CrmClientOptions): CrmClient {
 	const { policy, clock, signal, onError = () => undefined, onPause } = options;
-	/** Where the token bucket stands. */
-	let arrival = options.arrival ?? 0;
+	/** Where the token bucket stands. It begins empty: the process before may have just sent a burst. */
+	let arrival = Number.POSITIVE_INFINITY;
 	let requests = 0;
 	/** How many commands a batch has: fewer than the CRM accepts, if it has not returned so many in time. */
 	let batchSize = maxCommands;
-	let goodBatches = 0;
+	/** How many single commands were cut off. */
+	let slowCommands = 0;
 	/** When the first pause of a method began since the CRM has last executed it, and when the latest one ends. */
 	const pauses = new Map<string, { begin: number; end: number }>();
 
@@ -115,7 +109,6 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			isAdmitted = admitted;
 			if (!isAdmitted) await clock.sleep(waitMs, signal);
 		}
-		await options.onRequest?.(arrival);
 	}
 
 	function errorOf(kind: ErrorKind, code: string, method: string): Bitrix24Error {
@@ -146,7 +139,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	/** Waits before the next attempt. @returns whether there is one */
 	async function waitToRetry({ kind, method }: Bitrix24Error, tries: number, waits: boolean): Promise<boolean> {
 		if (kind === 'pause') return (await waitForPause(method, waits)) === undefined;
-		if (tries >= (maxAttempts[kind] ?? 1)) return false;
+		if (tries >= (retries[kind]?.attempts ?? 1)) return false;
 		await clock.sleep(retryDelayMs(kind, tries), signal);
 		return true;
 	}
@@ -156,7 +149,9 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		requests++;
 		const { status, body } = await post(options, method, params);
 		const failure = (kind: ErrorKind, code: string) =>
-			kind === 'retry' && status === gatewayTimeout ? new CutOffError(code, method) : errorOf(kind, code, method);
+			kind === 'retry' && status === gatewayTimeout
+				? new CutOffError('retry', code, method)
+				: errorOf(kind, code, method);
 		if (body === undefined) throw failure(kindOfPage(status), `not_json_${status}`);
 		if (!isRow(body)) throw new Bitrix24Error('retry', 'no_result', method);
 		if ('error' in body) {
@@ -189,7 +184,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			} catch (error) {
 				if (!(error instanceof Bitrix24Error)) throw error;
 				onError(error);
-				if (error instanceof CutOffError && --cutOffs === 0) throw error;
+				if (error instanceof CutOffError && --cutOffs <= 0) throw error;
 				if (!(await waitToRetry(error, tries, waits))) throw error;
 			}
 		}
@@ -200,18 +195,14 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	 *
 	 * @param cutOffs how often it may be cut off until that is an error
 	 */
-	async function sendBatch(
-		commands: NamedCommand[],
-		waits: boolean,
-		cutOffs: number,
-	): Promise<Map<string, CommandResult>> {
+	async function sendBatch(commands: NamedCommand[], waits: boolean, cutOffs: number): Promise<Outcomes> {
 		const cmd = Object.fromEntries(commands.map(([name, command]) => [name, queryOf(command)]));
 		const options = { waits, cutOffs };
 		const result = await call('batch', { halt: 0, cmd }, (response) => mapOf(response.result), options);
 		const results = mapOf(result.result);
 		const codes = Object.entries(mapOf(result.result_error)).map(([name, error]) => [name, codeOf(mapOf(error).error)]);
 		const errors = new Map(codes as [string, string][]);
-		const outcomes = new Map<string, CommandResult>();
+		const outcomes: Outcomes = new Map();
 		// What the CRM has executed ends a pause, also beside commands that it has refused.
 		for (const [name, { method }] of commands)
 			if (name in results || kindOfCommand(errors.get(name) ?? '') === 'not_found') pauses.delete(method);
@@ -224,58 +215,58 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		return outcomes;
 	}
 
-	/**
-	 * Sends commands in as many requests as they need. A part that is cut off twice is halved, down to single commands.
-	 *
-	 * @returns an outcome of each command. Those that were not sent after a `stop` or a `pause` have its error
-	 * @throws CutOffError when no part has passed: then it is the CRM, and not one of its records
-	 */
-	async function sendParts(commands: NamedCommand[], waits: boolean): Promise<Map<string, CommandResult>> {
-		const outcomes = new Map<string, CommandResult>();
-		const parts = partsOf(commands, batchSize);
-		/** Single commands that were cut off. */
-		const failed: [NamedCommand, CutOffError][] = [];
-		/** Parts that were cut off once after the first single command, while nothing had passed. */
-		const postponed: NamedCommand[][] = [];
-		/** The size of the largest part that has passed. */
-		let largest = 0;
-		let cutOffs = 0;
-		for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
-			const [first] = part;
-			if (first === undefined) continue;
-			// A CRM that is down cuts off every part: each further one is sent once, to see whether one passes.
-			const seemsDown = largest === 0 && failed.length > 0;
+	/** Whether the CRM finishes at least one of three single commands of a batch: otherwise it is down, and halves would not pass. */
+	async function finishesAny(commands: NamedCommand[], waits: boolean): Promise<boolean> {
+		const single = commands.length === 1 ? [['any', anyCommand] as NamedCommand] : commands;
+		const indexes = new Set([0, Math.floor(single.length / 2), single.length - 1]);
+		for (const [attempt, index] of [...indexes].entries()) {
+			// It may be restarting.
+			await clock.sleep(retryDelayMs('retry', maxCutOffs + attempt), signal);
 			try {
-				const attempts = seemsDown ? 1 : maxCutOffs;
-				const sent = await sendBatch(part, waits, commands.length === 1 ? Number.POSITIVE_INFINITY : attempts);
-				for (const [name, outcome] of sent) outcomes.set(name, outcome);
-				largest = Math.max(largest, part.length);
-				goodBatches++;
-				parts.push(...postponed.splice(0));
-				const blocked = [...sent.values()].find(isBlock);
-				if (blocked === undefined) continue;
-				for (const [name] of parts.splice(0).flat()) outcomes.set(name, blocked);
+				await sendBatch(single.slice(index, index + 1), waits, 1);
+				return true;
 			} catch (error) {
 				if (!(error instanceof CutOffError)) throw error;
-				goodBatches = 0;
-				cutOffs++;
-				// It may be restarting.
-				if (largest === 0) await clock.sleep(retryDelayMs('retry', Math.min(cutOffs, 3)), signal);
-				if (seemsDown) postponed.push(part);
-				else if (part.length > 1) parts.unshift(...partsOf(part, Math.ceil(part.length / 2)));
-				else failed.push([first, error]);
 			}
 		}
-		const [[, down] = []] = failed;
-		if (largest === 0 && down !== undefined) throw down;
-		for (const [[name, { method }], { code }] of failed) outcomes.set(name, new Bitrix24Error('unread', code, method));
-		// If a single command was cut off, the number of commands was not the reason.
-		if (cutOffs > 0 && failed.length === 0) batchSize = largest;
-		if (goodBatches >= batchesUntilDoubled) {
-			batchSize = Math.min(2 * batchSize, maxCommands);
-			goodBatches = 0;
+		return false;
+	}
+
+	/**
+	 * Sends commands in one request. What the CRM does not finish in time, or in one response, is halved, down to single commands.
+	 *
+	 * @param isUp whether the CRM is known to finish others
+	 * @throws CutOffError when it finishes none: then it is the CRM, and not one of its records
+	 */
+	async function sendHalving(commands: NamedCommand[], waits: boolean, isUp = false): Promise<Outcomes> {
+		const [[name, { method }] = ['', anyCommand]] = commands;
+		try {
+			return await sendBatch(commands, waits, isUp ? 1 : maxCutOffs);
+		} catch (error) {
+			if (!(error instanceof CutOffError)) throw error;
+			// What is too large was finished.
+			if (!isUp && error.kind === 'retry' && !(await finishesAny(commands, waits))) throw error;
+			if (commands.length === 1) {
+				slowCommands++;
+				return new Map([[name, new Bitrix24Error('unread', error.code, method)]]);
+			}
+			const half = Math.ceil(commands.length / 2);
+			batchSize = Math.min(batchSize, half);
+			return sendParts(partsOf(commands, half), (part) => sendHalving(part, waits, true));
 		}
-		return outcomes;
+	}
+
+	/** Sends commands in as many requests as they need. The size that passes is kept, unless a single command was too slow. */
+	async function sendAll(commands: NamedCommand[], waits: boolean): Promise<Outcomes> {
+		const [size, slow] = [batchSize, slowCommands];
+		return sendParts(partsOf(commands, size), async (part) => {
+			const begun = clock.now();
+			const outcomes = await sendHalving(part, waits);
+			if (slowCommands > slow) batchSize = size;
+			if (part.length === batchSize && clock.now() - begun < quickBatchMs)
+				batchSize = Math.min(2 * batchSize, maxCommands);
+			return outcomes;
+		});
 	}
 
 	return {
@@ -287,10 +278,10 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			}
 			// A map with the keys 0, 1, 2 … would come back as a list.
 			const named = commands.map((command, index): NamedCommand => [`c${index}`, command]);
-			const outcomes = new Map<string, CommandResult>();
+			const outcomes: Outcomes = new Map();
 			let left = named;
 			for (let tries = 1; left.length > 0; tries++) {
-				const sent = await sendParts(left, waits);
+				const sent = await sendAll(left, waits);
 				for (const [name, outcome] of sent) outcomes.set(name, outcome);
 				const errors = [...sent.values()].filter((outcome) => outcome instanceof Bitrix24Error);
 				// A missing record is not an error of the CRM.
@@ -314,21 +305,33 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 /** A command under its name in a batch. */
 type NamedCommand = [name: string, command: Command];
 
+/** By the name of the command. */
+type Outcomes = Map<string, CommandResult>;
+
 function partsOf(commands: NamedCommand[], size: number): NamedCommand[][] {
 	const parts: NamedCommand[][] = [];
 	for (let from = 0; from < commands.length; from += size) parts.push(commands.slice(from, from + size));
 	return parts;
 }
 
+/** Sends parts one after the other. Those after a `stop` or a `pause` are not sent, and have its error. */
+async function sendParts(
+	parts: NamedCommand[][],
+	send: (part: NamedCommand[]) => Promise<Outcomes>,
+): Promise<Outcomes> {
+	const outcomes: Outcomes = new Map();
+	let blocked: CommandResult | undefined;
+	for (const part of parts) {
+		for (const [name, outcome] of blocked === undefined ? await send(part) : []) outcomes.set(name, outcome);
+		for (const [name] of part) if (blocked !== undefined) outcomes.set(name, blocked);
+		blocked ??= [...outcomes.values()].find(isBlock);
+	}
+	return outcomes;
+}
+
 /** Whether further commands would fail for the same reason. */
 const isBlock = (outcome: CommandResult) =>
 	outcome instanceof Bitrix24Error && (outcome.kind === 'stop' || outcome.kind === 'pause');
-
-/** The random part keeps several clients of one CRM from retrying at the same time. */
-function retryDelayMs(kind: ErrorKind, tries: number): number {
-	if (kind === 'slow_down') return 1500 * 1.5 ** (tries - 1) + Math.random() * 500;
-	return 1000 * 2 ** (tries - 1) + Math.random() * 250;
-}
 
 function queryOf({ method, params }: Command): string {
 	const query = new URLSearchParams();
@@ -350,84 +353,4 @@ function startOf(time: unknown): number | undefined {
 /** [] and {} are not codes, and converting them to text may never end. */
 function codeOf(error: unknown): string {
 	return typeof error === 'string' || typeof error === 'number' ? String(error) : 'unknown_code';
-}
-
-/** The status of a gateway before the CRM that has waited too long for it. */
-const gatewayTimeout = 504;
-
-/** What Node.js says of a connection that ends after the request was sent. A host that is not reached has other codes. */
-const connectionLost = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'];
-
-/**
- * Sends one request.
- *
- * @returns the JSON of the response; undefined if it is something else, such as a page for people
- * @throws Bitrix24Error `retry` for a temporary error, `stop` for a CRM that has moved
- */
-async function post(
-	{ webhookUrl, responseTimeoutMs = 65_000, signal }: CrmClientOptions,
-	method: string,
-	params: Record<string, unknown>,
-): Promise<{ status: number; body: unknown }> {
-	// AbortSignal.any() would leave an entry in the long-lived signal for each request.
-	const request = new AbortController();
-	const stop = () => request.abort(signal?.reason);
-	const timer = setTimeout(() => request.abort(new DOMException('timeout', 'TimeoutError')), responseTimeoutMs);
-	signal?.addEventListener('abort', stop);
-	try {
-		signal?.throwIfAborted();
-		const response = await fetch(new URL(`${method}.json`, webhookUrl.endsWith('/') ? webhookUrl : `${webhookUrl}/`), {
-			method: 'POST',
-			headers: { 'content-type': 'application/json', accept: 'application/json', 'user-agent': userAgent },
-			body: JSON.stringify(params),
-			// Following a redirect would turn the POST into a GET without its body, and its response would be trusted.
-			redirect: 'manual',
-			signal: request.signal,
-		});
-		if (response.status >= 300 && response.status < 400) {
-			await response.body?.cancel();
-			throw new Bitrix24Error('stop', `portal_moved_to_${hostOf(response.headers.get('location'))}`, method);
-		}
-		return { status: response.status, body: await jsonOf(response, method) };
-	} catch (error) {
-		if (error instanceof Bitrix24Error) throw error;
-		signal?.throwIfAborted();
-		if (request.signal.aborted) throw new CutOffError('timeout', method);
-		const { cause } = error as { cause?: { code?: string } };
-		if (connectionLost.includes(cause?.code ?? '')) throw new CutOffError('network', method);
-		throw new Bitrix24Error('retry', 'network', method);
-	} finally {
-		clearTimeout(timer);
-		signal?.removeEventListener('abort', stop);
-	}
-}
-
-async function jsonOf(response: Response, method: string): Promise<unknown> {
-	const chunks: Uint8Array[] = [];
-	let size = 0;
-	for await (const chunk of response.body ?? []) {
-		size += chunk.length;
-		if (size > maxResponseBytes) throw new Bitrix24Error('retry', 'response_too_large', method);
-		chunks.push(chunk);
-	}
-	// Without a byte order mark.
-	const text = new TextDecoder().decode(Buffer.concat(chunks));
-	const parsed = parse(text);
-	if (parsed === undefined && parse(text.slice(text.search(/\{"(?:result|error|time)"|$/))) !== undefined)
-		throw new Bitrix24Error('stop', 'text_before_json', method);
-	return parsed;
-}
-
-function parse(text: string): unknown {
-	try {
-		return JSON.parse(text);
-	} catch {
-		return undefined;
-	}
-}
-
-/** Only the host: the URL contains the secret. A host that can't be part of a code is left out. */
-function hostOf(location: string | null): string {
-	const host = location !== null && URL.canParse(location) ? new URL(location).hostname : '';
-	return isCode(`portal_moved_to_${host}`) && host !== '' ? host : 'an_unknown_host';
 }

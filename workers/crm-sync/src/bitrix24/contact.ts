@@ -35,8 +35,8 @@ export interface Item {
 	fields: Partial<CrmContact>;
 	/** The names of the fields that it does not have in such a form. */
 	absent: string[];
-	/** The names of the lists that are empty although another field of the row says that they are not. */
-	contradicted: string[];
+	/** Whether a list is empty although another field of the row says that it is not. */
+	contradicts: boolean;
 }
 
 /** A custom field of contacts. */
@@ -93,13 +93,12 @@ export function readItem(row: unknown, custom: CustomFields): Item | undefined {
 	if (phones !== undefined) fields.phones = phones;
 	const companyIds = companyIdsOf(row);
 	if (companyIds !== undefined) fields.companyIds = companyIds;
-	const contradicted = [
-		...(phones?.length === 0 && row.hasPhone === 'Y' ? ['phones'] : []),
-		...(companyIds?.length === 0 && positiveInteger(row.companyId) !== undefined ? ['companyIds'] : []),
-	];
+	const contradicts =
+		(phones?.length === 0 && row.hasPhone === 'Y') ||
+		(companyIds?.length === 0 && positiveInteger(row.companyId) !== undefined);
 
 	const absent = Object.keys(allFields).filter((name) => !(name in fields));
-	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, absent, contradicted };
+	return { id, categoryId: categoryOf(row.categoryId), updatedTime: row.updatedTime, fields, absent, contradicts };
 }
 
 /** @returns undefined unless the CRM has returned everything that the mirror stores */

@@ -16,30 +16,21 @@ import { Bitrix24Error, type ErrorKind } from './errors.js';
 /** The type ID of contacts among the CRM's items. */
 const entityTypeId = 3;
 
-/** What one request has read. */
-export interface Read {
-	contacts: CrmContact[];
+/** What a request for contacts has found. */
+export interface Found<Contact = CrmContact> {
+	contacts: Contact[];
 	/**
 	 * IDs of contacts that could not be read, each with a code: that of an error, or of the fields that are absent, such as
 	 * `no_companyIds`.
 	 */
 	unread: Map<number, string>;
-	/**
-	 * IDs of those among `contacts` that contradict themselves, each with a code, such as `contradicted_phones`: a list is empty,
-	 * also as crm.item.get returned it, although another field says that it is not.
-	 */
-	contradictory: Map<number, string>;
-}
-
-/** The result of one request for single contacts. */
-interface LookUps extends Read {
 	/** IDs of contacts that don't exist (any more). */
 	deleted: number[];
 	/** IDs of contacts that the webhook's user may not read (any more). */
 	denied: number[];
 }
 
-export interface Page extends Read {
+export interface Page extends Found {
 	/** The ID of the last contact that was listed; undefined: there are no more. */
 	last: number | undefined;
 	/** The CRM's clock; milliseconds since the epoch. */
@@ -86,7 +77,7 @@ export interface Crm {
 	 *
 	 * @param waits whether to wait for the end of a rate-limit pause
 	 */
-	lookUp(ids: number[], options: { waits: boolean }): AsyncGenerator<LookUps>;
+	lookUp(ids: number[], options: { waits: boolean }): AsyncGenerator<Found>;
 	/**
 	 * Reads the custom fields and their options. Before that, there are none. A configured field that the CRM lacks is an
 	 * error, so that nothing is overwritten with nulls.
@@ -165,10 +156,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 	/** Reads up to 50 contacts by their IDs in one request, with the CRM's error if there was one beside the results. */
 	async function lookUpSome(ids: number[], waits: boolean) {
 		const outcomes = await client.batch(ids.map(itemCommand), { waits });
-		const lookUps: LookUps = {
-			...{ contacts: [], unread: new Map(), contradictory: new Map() },
-			...{ deleted: [], denied: [] },
-		};
+		const found: Found = { contacts: [], unread: new Map(), deleted: [], denied: [] };
 		const items = new Map<number, Item>();
 		for (const [index, id] of ids.entries()) {
 			const outcome = outcomes[index];
@@ -183,12 +171,12 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 		}
 		for (const [index, id] of ids.entries()) {
 			const outcome = outcomes[index];
-			if (outcome instanceof Bitrix24Error) addError(lookUps, id, outcome);
-			else addItem(lookUps, id, items.get(id), categories);
+			if (outcome instanceof Bitrix24Error) addError(found, id, outcome);
+			else addItem(found, id, items.get(id), categories);
 		}
 		const errors = outcomes.filter((outcome) => outcome instanceof Bitrix24Error);
 		const errorOf = (kind: ErrorKind) => errors.find((each) => each.kind === kind);
-		return { lookUps, items, error: errorOf('stop') ?? errorOf('pause') ?? errorOf('slow_down') };
+		return { found, items, error: errorOf('stop') ?? errorOf('pause') ?? errorOf('slow_down') };
 	}
 
 	const categoryFilter = () => ({ '@categoryId': [...categories.ordinary] });
@@ -235,25 +223,22 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			const end = { last: rows.at(-1)?.id, at };
 			// Not even if a CRM should ignore the filter.
 			const listed = rows.filter((row) => !isForeign(row));
-			const isTrusted = ({ categoryId, contradicted }: Item) =>
-				listReturns === 'everything' && contradicted.length === 0 && categories.ordinary.has(categoryId ?? Number.NaN);
+			const isTrusted = ({ categoryId, contradicts }: Item) =>
+				listReturns === 'everything' && !contradicts && categories.ordinary.has(categoryId ?? Number.NaN);
 			const contacts = listed.flatMap((row) => (isTrusted(row) && contactOf(row)) || []);
 			const trusted = new Set(contacts.map(({ id }) => id));
 			const doubtful = listed.filter(({ id }) => !trusted.has(id));
-			if (doubtful.length === 0) return { ...end, contacts, unread: new Map(), contradictory: new Map() };
-			const { lookUps, items, error } = await lookUpSome(
-				doubtful.map(({ id }) => id),
-				true,
-			);
+			if (doubtful.length === 0) return { ...end, contacts, unread: new Map(), deleted: [], denied: [] };
+			const ids = doubtful.map(({ id }) => id);
+			const { found, items, error } = await lookUpSome(ids, true);
 			if (error !== undefined) throw error;
 			compare(doubtful, items);
-			const { unread, contradictory } = lookUps;
-			return { ...end, contacts: [...contacts, ...lookUps.contacts], unread, contradictory };
+			return { ...end, ...found, contacts: [...contacts, ...found.contacts] };
 		},
 		async *lookUp(ids, { waits }) {
 			for (let from = 0; from < ids.length; from += maxCommands) {
-				const { lookUps, error } = await lookUpSome(ids.slice(from, from + maxCommands), waits);
-				yield lookUps;
+				const { found, error } = await lookUpSome(ids.slice(from, from + maxCommands), waits);
+				yield found;
 				if (error !== undefined) throw error;
 			}
 		},
@@ -265,14 +250,14 @@ const timeOf = ({ updatedTime }: Item) => (typeof updatedTime === 'string' ? Dat
 
 export const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
 
-function addError({ deleted, denied, unread }: LookUps, id: number, { kind, code }: Bitrix24Error): void {
+function addError({ deleted, denied, unread }: Found, id: number, { kind, code }: Bitrix24Error): void {
 	if (kind === 'not_found') deleted.push(id);
 	else if (kind === 'access_denied') denied.push(id);
 	else if (kind === 'retry' || kind === 'unread') unread.set(id, code);
 }
 
 function addItem(
-	{ contacts, deleted, denied, unread, contradictory }: LookUps,
+	{ contacts, deleted, denied, unread }: Found,
 	id: number,
 	item: Item | undefined,
 	{ ordinary, system, refusedBy }: Categories,
@@ -287,10 +272,7 @@ function addItem(
 	} else {
 		const contact = contactOf(item);
 		if (contact === undefined) unread.set(id, `no_${item.absent.join('_')}`);
-		else {
-			contacts.push(contact);
-			if (item.contradicted.length > 0) contradictory.set(id, `contradicted_${item.contradicted.join('_')}`);
-		}
+		else contacts.push(contact);
 	}
 }
 

@@ -9,6 +9,26 @@
  */
 export type ErrorKind = 'retry' | 'slow_down' | 'pause' | 'stop' | 'not_found' | 'access_denied' | 'unread';
 
+/** How often a call with an error of this kind is sent, and how long it waits before the second time. Each further delay is longer. */
+export const retries: Partial<
+	Record<ErrorKind, { attempts: number; delayMs: number; factor: number; jitterMs: number }>
+> = {
+	retry: { attempts: 6, delayMs: 1000, factor: 2, jitterMs: 250 },
+	slow_down: { attempts: 9, delayMs: 1500, factor: 1.5, jitterMs: 500 },
+};
+
+/** For `pause`: how long the method is not called. The CRM frees a part of its operating time each minute. */
+export const pauseMs = 30_000;
+
+/** The maximum wait for such a method. The CRM adds up the operating time of ten minutes. */
+export const maxPauseMs = 660_000;
+
+/** The random part keeps several clients of one CRM from retrying at the same time. */
+export function retryDelayMs(kind: ErrorKind, tries: number): number {
+	const { delayMs = 0, factor = 1, jitterMs = 0 } = retries[kind] ?? {};
+	return delayMs * factor ** (tries - 1) + Math.random() * jitterMs;
+}
+
 /**
  * Codes are stored, logged and printed, so the CRM must not be able to put arbitrary text there. The database has the
  * same check.
@@ -33,12 +53,11 @@ export class Bitrix24Error extends Error {
 	}
 }
 
-/** The request was sent, and its response did not come, or not completely: it may have taken the CRM too long. */
-export class CutOffError extends Bitrix24Error {
-	constructor(code: string, method: string) {
-		super('retry', code, method);
-	}
-}
+/**
+ * The response did not come, or not completely: `retry` if it may have taken the CRM too long, `stop` if it is too large. Fewer commands
+ * in a request may pass.
+ */
+export class CutOffError extends Bitrix24Error {}
 
 export function isCode(text: string): boolean {
 	return codePattern.test(text);

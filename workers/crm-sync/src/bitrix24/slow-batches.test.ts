@@ -51,16 +51,25 @@ const failWith = (ids: number[], fault: Fault) =>
 	});
 const tooSlow: Fault = { kind: 'html', status: 504 };
 
+const tooLarge: Fault = { kind: 'text-before-json', text: ' '.repeat(9 * 1024 * 1024) };
+/** The CRM takes so long for each command, and cuts a request off after a minute. */
+function takeTime(commandMs: number): void {
+	standIn.onRequest((request) => {
+		if (request.method === 'batch') time += Math.min(commandMs * commandsIn(request).length, 60_000);
+	});
+}
+
 describe('a batch that the CRM does not finish in time', () => {
 	test.each<Fault>([
 		tooSlow,
 		{ kind: 'error', code: 'SOMETHING_NEW', status: 504 },
 		{ kind: 'cut-off' },
 		{ kind: 'reset' },
-	])('is halved at its second failure, and the size that passes is kept: %j', async (fault) => {
-		failLonger(13, fault);
+	])('twice, but a single command of it, is halved, and the size that passes is kept: %j', async (fault) => {
+		takeTime(4000);
+		failLonger(15, fault);
 		expect(await batch()).toEqual(all);
-		expect(sizes()).toEqual([50, 50, 25, 25, 13, 12, 25, 25, 13, 12]);
+		expect(sizes()).toEqual([50, 50, 1, 25, 13, 12, 25, 13, 12]);
 		standIn.requests.length = 0;
 		expect(await batch()).toEqual(all);
 		expect(sizes()).toEqual([13, 13, 13, 11]);
@@ -71,16 +80,21 @@ describe('a batch that the CRM does not finish in time', () => {
 		client = createClient(3000);
 		failLonger(25, { kind: 'hang' });
 		expect(await batch()).toEqual(all);
-		expect(sizes()).toEqual([50, 50, 25, 25]);
+		expect(sizes()).toEqual([50, 50, 1, 25, 25]);
 	});
 
-	test('is doubled again after fifty good ones', async () => {
+	test('is doubled as soon as the CRM takes less than twenty seconds', async () => {
+		takeTime(2000);
 		failLonger(25, tooSlow);
 		await batch();
-		standIn.faults.clear();
 		standIn.requests.length = 0;
-		for (let n = 0; n < 25; n++) await batch();
-		expect(sizes()).toEqual([...Array(48).fill(25), 50]);
+		await batch();
+		expect(sizes()).toEqual([25, 25]);
+		takeTime(-1500);
+		standIn.requests.length = 0;
+		standIn.faults.clear();
+		for (let n = 0; n < 2; n++) await batch();
+		expect(sizes()).toEqual([25, 25, 50]);
 	});
 
 	test('is not halved because of one record, which alone is unread', async () => {
@@ -88,13 +102,14 @@ describe('a batch that the CRM does not finish in time', () => {
 		const expected: unknown[] = [...all];
 		expected[16] = 'not_json_504';
 		expect(await batch()).toEqual(expected);
+		expect(sizes()).toEqual([50, 50, 1, 25, 13, 12, 6, 3, 3, 2, 1, 1, 1, 6, 25]);
 		standIn.faults.clear();
 		standIn.requests.length = 0;
 		expect(await batch()).toEqual(all);
 		expect(sizes()).toEqual([50]);
 	});
 
-	test.each([[[1]], [[1, 2]], [[1, 2, 3, 20, 50]]])(
+	test.each([[[1]], [[1, 26]], [[1, 2, 3, 20, 50]]])(
 		'whose first records are those that take too long has the others read: %j',
 		async (slow) => {
 			failWith(slow, tooSlow);
@@ -102,19 +117,48 @@ describe('a batch that the CRM does not finish in time', () => {
 		},
 	);
 
-	test('alone says that the CRM is down, after some more attempts', async () => {
+	test('and neither three single commands of it says that the CRM is down, after some seconds', async () => {
 		failLonger(0, tooSlow);
 		const begun = clock.now();
 		await expect(batch()).rejects.toMatchObject({ code: 'not_json_504', kind: 'retry' });
-		expect(sizes()).toHaveLength(20);
-		expect(clock.now() - begun).toBeGreaterThan(30_000);
+		expect(sizes()).toEqual([50, 50, 1, 1, 1]);
+		expect(clock.now() - begun).toBeGreaterThan(15_000);
 		standIn.requests.length = 0;
-		await expect(batch([7])).rejects.toMatchObject({ code: 'not_json_504' });
-		expect(sizes()).toEqual(Array(6).fill(1));
 		standIn.faults.clear();
-		standIn.requests.length = 0;
 		expect(await batch()).toEqual(all);
 		expect(sizes()).toEqual([50]);
+	});
+
+	test('and has one command leaves it unread if the CRM finishes another one', async () => {
+		failWith([7], tooSlow);
+		expect(await batch([7])).toEqual(['not_json_504']);
+		expect(sizes()).toEqual([1, 1, 1]);
+		failLonger(0, tooSlow);
+		await expect(batch([7])).rejects.toMatchObject({ code: 'not_json_504', kind: 'retry' });
+		expect(sizes()).toHaveLength(6);
+	});
+});
+
+describe('a response that is too large', () => {
+	test('for a batch is asked for once, and then in halves', async () => {
+		failLonger(25, tooLarge);
+		expect(await batch()).toEqual(all);
+		expect(sizes()).toEqual([50, 25, 25]);
+	});
+
+	test('for one record leaves it unread', async () => {
+		failWith([1], tooLarge);
+		expect(await batch()).toEqual(['response_too_large', ...all.slice(1)]);
+		standIn.requests.length = 0;
+		expect(await batch([1])).toEqual(['response_too_large']);
+		expect(sizes()).toEqual([1]);
+	});
+
+	test('for a page stops after one request', async () => {
+		standIn.faults.always(tooLarge);
+		const page = client.call('crm.item.list', { entityTypeId: 3 }, (response) => response);
+		await expect(page).rejects.toMatchObject({ code: 'response_too_large', kind: 'stop' });
+		expect(client.requests).toBe(1);
 	});
 });
 
@@ -136,6 +180,7 @@ test('a CRM that refuses connections is tried as often as before', async () => {
 });
 
 test('a part that is refused stops the ones after it, and keeps those before it', async () => {
+	takeTime(2000);
 	failLonger(25, tooSlow);
 	await batch();
 	standIn.requests.length = 0;

@@ -10,8 +10,9 @@ import { rolePassword } from '@contacts/testing/database.js';
 import { database } from '@contacts/testing/test.js';
 import { expect } from 'vitest';
 import { toCrmConfig } from '../config.js';
-import { openSession } from '../session.js';
-import { type RunKind, readState } from '../sync.sql.js';
+import type { RunKind } from '../mirror/runs.sql.js';
+import { openSession } from '../mirror/session.js';
+import { readState } from '../mirror/state.sql.js';
 import { createSynchroniser, type SynchroniserOptions } from '../synchroniser.js';
 
 export const troubleField = 'UF_CRM_1700000000001';

@@ -1,5 +1,5 @@
-import { type CrmConfig, isLoopback } from './config.js';
-import { mappingVersion } from './mapping.js';
+import { type CrmConfig, isLoopback } from '../config.js';
+import { mappingVersion } from '../mapping.js';
 
 /** Everything that decides how a contact of the CRM becomes a row of the mirror. It is stored and shown, so no secrets. */
 export interface MirrorConfiguration {
@@ -57,6 +57,12 @@ export function differencesOf(stored: MirrorConfiguration, own: MirrorConfigurat
 	if (stored.mapping_version > own.mapping_version)
 		differences.push(`a later release made it (mapping ${stored.mapping_version}, here ${own.mapping_version})`);
 	return differences;
+}
+
+/** @throws ConfigurationDiffersError if somebody has to confirm `own` before it replaces `stored` */
+export function requireConfirmed(stored: MirrorConfiguration | null, own: MirrorConfiguration): void {
+	const differences = stored === null ? [] : differencesOf(stored, own);
+	if (differences.length > 0) throw new ConfigurationDiffersError(differences);
 }
 
 /** Whether every contact must be read again when `own` replaces `stored`. */

@@ -29,12 +29,14 @@ export class SessionLostError extends Error {
 
 /**
  * @param onHeld called with the session that holds the lock; undefined: it has just ended
+ * @param beforeLock what has to be so before the lock is taken
  * @returns undefined if another synchroniser works on this database
  * @throws SessionLostError if the server is read-only: its lock does not keep others from writing elsewhere
  */
 export async function openSession(
 	url: string,
 	onHeld: (holder: LockHolder | undefined) => void = () => undefined,
+	beforeLock: (sql: Sql) => Promise<void> = async () => undefined,
 ): Promise<Session | undefined> {
 	let open = false;
 	let lost: SessionLostError | undefined;
@@ -84,6 +86,7 @@ export async function openSession(
 	}
 
 	try {
+		await run(beforeLock);
 		const row = await run(takeLock);
 		if (row.read_only) throw loseReadOnly();
 		open = true;

@@ -1,8 +1,15 @@
-import type { Command, CommandResult, CrmClient } from './client.js';
-import type { Clock } from './clock.js';
-import { type CustomFields, hasLess, type Item, isRow, positiveInteger, readItem } from './contact.js';
-import { type Crm, itemCommand } from './crm.js';
-import { Bitrix24Error } from './errors.js';
+import type { Command, CommandResult, CrmClient } from '@contacts/crm-sync/bitrix24/client.js';
+import {
+	type CustomFields,
+	hasLess,
+	type Item,
+	isRow,
+	positiveInteger,
+	readItem,
+} from '@contacts/crm-sync/bitrix24/contact.js';
+import { type Crm, itemCommand } from '@contacts/crm-sync/bitrix24/crm.js';
+import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
+import type { Clock } from '@contacts/crm-sync/clock.js';
 
 /** What the mirror takes as true of a CRM, and whether this CRM is so. It contains no data of a person. */
 export interface Assumption {
@@ -70,10 +77,10 @@ const assumptions: {
 	},
 	{
 		text: '`fm` and `companyIds` agree with `hasPhone` and `companyId`',
-		consequence: 'empty lists are believed, unless they are more than 2 % of a run (and than 20 contacts)',
+		consequence: 'what `crm.item.get` returns counts; if many contacts would become empty, it is held',
 		look({ gotten }) {
 			if (gotten.length === 0) return notSeen('no contact');
-			const contradictory = gotten.filter(({ item }) => item.contradicted.length > 0);
+			const contradictory = gotten.filter(({ item }) => item.contradicts);
 			return found(contradictory.length === 0, `${of(contradictory, gotten)} contradict themselves`);
 		},
 	},

@@ -1,7 +1,7 @@
-import { finishEvents, postponeEvent, readInbox } from './inbox.sql.js';
-import { createMapper } from './mapping.js';
-import { addCounts, type Counts, createBelief, type RunContext } from './run.js';
-import { saveContacts } from './staging.sql.js';
+import { createMapper } from '../mapping.js';
+import { finishEvents, postponeEvent, readInbox } from '../mirror/inbox.sql.js';
+import { saveContacts } from '../mirror/staging.sql.js';
+import { addCounts, type RunContext } from './run.js';
 
 /** One request. */
 const eventsAtOnce = 50;
@@ -19,24 +19,20 @@ const retryDelaysMs = [30_000, 120_000, 600_000, 3_600_000];
  * Handles due events, oldest first, up to a thousand. Events are only hints: the contact's ID counts, and the contact is read again. While
  * the contact cannot be read, its event is kept and tried again later.
  */
-export async function eventsRun(context: RunContext): Promise<Counts> {
-	const { crm, session, clock, logger, onUnread } = context;
+export async function eventsRun(context: RunContext): Promise<void> {
+	const { crm, session, record, clock, logger, onUnread } = context;
 	const map = createMapper(context);
-	const believe = createBelief();
-	const counts: Counts = { seen: 0, created: 0, changed: 0, deleted: 0 };
 
 	for (let request = 0; request < maxRequests; request++) {
 		const rows = await session.run((sql) => readInbox(sql, eventsAtOnce, clock.now()));
 		if (rows.length === 0) break;
 		const ids = rows.map(({ bitrix_id }) => bitrix_id);
 		for await (const lookUps of crm.lookUp(ids, { waits: false })) {
-			const { deleted, denied } = lookUps;
-			const { contacts: believed, unread } = believe(lookUps);
-			const contacts = await map(believed);
-			const changes = { ...lookUps, contacts, unread };
-			const saved = await session.run((sql) => saveContacts(sql, changes));
+			const found = await map(lookUps);
+			const { contacts, deleted, denied, unread } = found;
+			const saved = await session.run((sql) => saveContacts(sql, found));
 			const seen = contacts.length + deleted.length + denied.length + unread.size;
-			addCounts(counts, { ...saved, seen });
+			addCounts(record, { ...saved, seen });
 
 			for (const id of denied) logger.warn({ bitrix_id: id }, 'a contact may not be read any more');
 			const handled = new Set([...contacts.map(({ bitrix_id }) => bitrix_id), ...deleted, ...denied]);
@@ -56,5 +52,4 @@ export async function eventsRun(context: RunContext): Promise<Counts> {
 			await session.run((sql) => finishEvents(sql, done));
 		}
 	}
-	return counts;
 }

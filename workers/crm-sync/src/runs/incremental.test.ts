@@ -1,6 +1,6 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, expect } from 'vitest';
-import { error, expectedRow, makeContact, rowOf, type SyncHarness, startSync } from './testing/harness.js';
+import { error, expectedRow, makeContact, rowOf, type SyncHarness, startSync } from '../testing/harness.js';
 
 let sync: SyncHarness;
 const hour = 3_600_000;

@@ -1,8 +1,7 @@
 import { readVariables } from '@contacts/common/process/config.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { type CrmConfig, crmVariables, toCrmConfig } from './config.js';
-import { differencesOf, mirrorConfiguration } from './mirror-configuration.js';
+import { type CrmConfig, crmVariables, toCrmConfig } from '../config.js';
 import {
 	error,
 	interrupt,
@@ -11,7 +10,8 @@ import {
 	type SyncHarness,
 	startSync,
 	troubleField,
-} from './testing/harness.js';
+} from '../testing/harness.js';
+import { differencesOf, mirrorConfiguration } from './configuration.js';
 
 let sync: SyncHarness;
 
@@ -77,6 +77,18 @@ test.each<[string, () => Record<string, string | undefined>, RegExp]>([
 	},
 );
 
+test('a confirmed configuration holds nothing of the earlier one: it may be the phone of another person', async () => {
+	await sync.synchroniser.run();
+	for (const id of sync.ids()) sync.standIn.update(id, { phones: [], companyIds: [] }, { touch: false });
+	expect(await sync.synchroniser.run({ full: true })).toMatchObject({ isHeld: true });
+	await sync.restart({ config: configWith(webhook('127.0.0.1', 'localhost')), remap: true });
+	await interrupt(sync);
+	expect(await sync.state()).toMatchObject({ held_run: null });
+	await sync.restart({ config: configWith(webhook('127.0.0.1', 'localhost')) });
+	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', isHeld: false });
+	expect((await readMirror()).filter(({ phone, company_ids: ids }) => phone !== null || ids !== null)).toEqual([]);
+});
+
 test('a confirmed configuration makes an interrupted run begin from the start', async () => {
 	await interrupt(sync);
 	const config = configWith({ BITRIX24_DEFAULT_COUNTRY: undefined });
@@ -128,7 +140,7 @@ describe('without a confirmation', () => {
 		await interrupt(sync);
 		const { full_cursor, full_begun_at } = await sync.state();
 		await sync.restart({ config: configWith(webhook(/:\d+(.+\/)[^/]+\/$/, ':1$1new-secret/')) });
-		await sync.synchroniser.checkConfiguration();
+		await expect(sync.synchroniser.events()).rejects.toMatchObject({ code: 'network' });
 		expect(await sync.state()).toMatchObject({ full_cursor, full_begun_at });
 	});
 

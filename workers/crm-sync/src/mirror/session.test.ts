@@ -4,7 +4,7 @@ import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openSession, type Session, SessionLostError } from './session.js';
 import type { LockHolder } from './session.sql.js';
-import { readState, saveBlock } from './sync.sql.js';
+import { readState, saveBlock } from './state.sql.js';
 
 let db: TestDatabase;
 let url: string;

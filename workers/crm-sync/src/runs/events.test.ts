@@ -1,7 +1,7 @@
 import type { Fault } from '@contacts/testing/bitrix24/stand-in.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { storeEvent } from './inbox.sql.js';
+import { storeEvent } from '../mirror/inbox.sql.js';
 import {
 	error,
 	expectedRow,
@@ -11,7 +11,7 @@ import {
 	type SyncHarness,
 	startSync,
 	storeEvents,
-} from './testing/harness.js';
+} from '../testing/harness.js';
 
 let sync: SyncHarness;
 const hour = 3_600_000;
@@ -81,6 +81,23 @@ describe('events', () => {
 		await sync.synchroniser.run({ full: true });
 		expect((await rowOf(first))?.name).toMatch(/Newer$/);
 		expect(await rowOf(second)).toBe(undefined);
+	});
+
+	test('during a full run that then fails are recorded with what they have deleted', async () => {
+		const [first = 0] = sync.ids();
+		let pages = 0;
+		sync.standIn.onRequest(async ({ method }) => {
+			if (method !== 'crm.item.list') return;
+			if (++pages === 2) {
+				sync.standIn.remove(first);
+				await storeEvents(first);
+			}
+			if (pages === 3) sync.standIn.faults.next(error('INVALID_CREDENTIALS'), { method });
+		});
+		await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ code: 'INVALID_CREDENTIALS' });
+		expect(await rowOf(first)).toBe(undefined);
+		const [run] = await database.sql`select outcome, deleted::int from crm_sync_runs order by id desc limit 1`;
+		expect(run).toEqual({ outcome: 'INVALID_CREDENTIALS', deleted: 1 });
 	});
 
 	test('of a contact that may not be read are deleted, and the contact stays', async () => {

@@ -1,9 +1,10 @@
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { toCrmConfig } from './config.js';
-import { storeEvent } from './inbox.sql.js';
-import { requestRun, takeRequest } from './sync.sql.js';
+import { toCrmConfig } from '../config.js';
+import { storeEvent } from '../mirror/inbox.sql.js';
+import { requestRun, takeRequest } from '../mirror/requests.sql.js';
+import { readUnreadablePhones } from '../mirror/unreadable-phones.sql.js';
 import {
 	atLastPage,
 	error,
@@ -16,8 +17,7 @@ import {
 	type SyncHarness,
 	startSync,
 	troubleField,
-} from './testing/harness.js';
-import { readUnreadablePhones } from './unreadable-phones.sql.js';
+} from '../testing/harness.js';
 
 let sync: SyncHarness;
 const hour = 3_600_000;

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { createCrmClient, policies } from '@contacts/crm-sync/bitrix24/client.js';
+import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { type StandIn, type StandInOptions, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Assumption, examineAssumptions } from './assumptions.js';
-import { createCrmClient, policies } from './client.js';
-import { createCrm } from './crm.js';
 
 const reasonField = 'UF_CRM_1700000000001';
 
@@ -23,7 +23,12 @@ async function examine(change: (standIn: StandIn) => void = () => undefined, opt
 	standIn.onRequest(({ method }) => {
 		if (method === 'batch') time += waitMs;
 	});
-	const clock = { now: () => time, sleep: async () => undefined };
+	const clock = {
+		now: () => time,
+		async sleep(milliseconds: number) {
+			time += milliseconds;
+		},
+	};
 	const client = createCrmClient({ webhookUrl: standIn.webhookUrl, policy: policies.standard, clock });
 	const crm = createCrm(client, { trouble: undefined, reason: reasonField });
 	await crm.readFields();
