@@ -8,7 +8,8 @@ const built = (module: string) => JSON.stringify(new URL(`../../dist/import/${mo
 /** Imports generated pieces in a process with a small heap, and reports the result and what was held after each eighth. */
 const program = (reader: string, pieces: string, count: number) => `
 	import { contactColumns, importContacts } from ${built('../commands/import')};
-	import { readCsv, readNdjson } from ${built('read-records')};
+	import { readCsv } from ${built('csv')};
+	import { readNdjson } from ${built('ndjson')};
 	import { createOutput } from ${built('../output')};
 
 	function* times(count, record) {

@@ -4,7 +4,7 @@ import { CommandError, describeError, InterruptedError } from '../errors.js';
 import { type Context, counted, type Output } from '../output.js';
 import { describePart } from '../progress.js';
 import { type Operation, recordOperation } from '../projects.sql.js';
-import type { SourceRecord } from './read-records.js';
+import type { SourceRecord } from './lines.js';
 
 /** Why a record is refused. The message names the field, never the value. */
 export class RecordError extends Error {}
