@@ -12,12 +12,12 @@ const tooLong = `a record is longer than ${maxRecordLength} bytes, or a quote is
  */
 export async function* readCsv(chunks: AsyncIterable<Buffer>, columns: Columns): AsyncGenerator<SourceRecord> {
 	let names: readonly string[] | undefined;
-	for await (const { line, values, error } of rowsOf(chunks)) {
+	for await (const { line, values, hasStrayQuote } of rowsOf(chunks)) {
 		if (names === undefined) {
-			if (error !== undefined) throw unreadable(line, notClosed);
+			if (hasStrayQuote) throw unreadable(line, notClosed);
 			names = checkNames(values, columns);
-		} else if (error !== undefined) {
-			yield { line, error };
+		} else if (hasStrayQuote) {
+			yield { line, error: 'a quote within a value: the value needs quotes, and this one is doubled' };
 		} else if (values.length > names.length) {
 			yield { line, error: 'more columns than the first line: a value with a separator needs quotes' };
 		} else if (values.length < names.length) {
@@ -29,14 +29,6 @@ export async function* readCsv(chunks: AsyncIterable<Buffer>, columns: Columns):
 	if (names === undefined) throw new CommandError('The file is empty: it must begin with a line of column names.');
 }
 
-interface Row {
-	/** Where it begins, from 1. */
-	line: number;
-	values: string[];
-	/** Why its values are not known. */
-	error?: string;
-}
-
 /** A quoted value from within, up to the quote that closes it or to the end of the line. */
 const quotedText = /[^"]*(?:""[^"]*)*/y;
 
@@ -44,16 +36,16 @@ const quotedText = /[^"]*(?:""[^"]*)*/y;
  * The rows of CSV by RFC 4180, with LF or CRLF, but for blank ones. A quote within a value that does not begin with one opens nothing.
  * U+FFFD stands for bytes that are not UTF-8.
  */
-async function* rowsOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Row> {
+async function* rowsOf(chunks: AsyncIterable<Buffer>) {
 	let separator: string | undefined;
 	let line = 0;
-	let row: Row = { line: 1, values: [] };
+	let row = { line: 1, values: [] as string[], hasStrayQuote: false };
 	let length = 0;
 	/** The value so far whose closing quote is on a later line. */
 	let open: string | undefined;
 	for await (const bytes of linesOf(chunks)) {
 		line++;
-		if (open === undefined) [row, length] = [{ line, values: [] }, 0];
+		if (open === undefined) [row, length] = [{ line, values: [], hasStrayQuote: false }, 0];
 		length += bytes.length + 1;
 		if (length > maxRecordLength) throw unreadable(row.line, tooLong);
 		const text = bytes.toString().replace(line === 1 ? /^\uFEFF|\r$/g : /\r$/, '');
@@ -61,7 +53,7 @@ async function* rowsOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Row> {
 		for (let at = 0; at <= text.length; at++) {
 			if (open === undefined && text[at] !== '"') {
 				const [value = ''] = text.slice(at).split(separator ?? ',', 1);
-				if (value.includes('"')) row.error = 'a quote within a value: the value needs quotes, and this one is doubled';
+				row.hasStrayQuote ||= value.includes('"');
 				row.values.push(value);
 				at += value.length;
 			} else {

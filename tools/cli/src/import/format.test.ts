@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { contactColumns } from '../commands/import.js';
+import { contactColumns } from './contacts.js';
 import { readCsv } from './csv.js';
 import { maxRecordLength, type SourceRecord } from './lines.js';
 import { readNdjson } from './ndjson.js';

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import {
 	type ContactColumn,
 	type ContactRow,
@@ -8,8 +9,85 @@ import {
 } from '@contacts/common/company-contacts/company-contact-columns.sql.js';
 import { cleanName } from '@contacts/common/company-contacts/name.js';
 import { toE164 } from '@contacts/common/company-contacts/phone.js';
+import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { isId } from '../arguments.js';
-import { RecordError } from './save-records.js';
+import { longWorkSettings, type Transaction, withTransactions } from '../connection.js';
+import { CommandError } from '../errors.js';
+import { interruptible } from '../interrupt.js';
+import { type Context, counted } from '../output.js';
+import { type ReadOptions, readerFor } from './format.js';
+import { withInput } from './input.js';
+import { checked, inParts, RecordError, recorded } from './parts.js';
+
+/** The columns of a file of contacts. `id` is the service's own and ignored. */
+export const contactColumns = { names: ['id', 'bitrix_id', ...contactColumnNames], required: 'bitrix_id' };
+
+const mirrorWarning =
+	'A CRM is mirrored into this database: its next full run overwrites the imported contacts, and deletes those that the CRM lacks or, if they are many, raises an alarm.';
+
+export interface ContactImportOptions extends ReadOptions {
+	/** Don't ask. */
+	yes?: boolean;
+}
+
+/** Saves the good records of a file, and refuses the others. */
+export async function importContacts(context: Context, path: string, options: ContactImportOptions): Promise<void> {
+	const { environment, stdin, output } = context;
+	const read = readerFor(path, options.format);
+	const counts = { records: 0, accepted: 0, refused: 0, created: 0, changed: 0 };
+	const summary = () =>
+		`${counted(counts.records, 'record')}: ${counts.accepted} good, ${counts.refused} refused; ${counted(counts.created, 'contact')} new, ${counts.changed} changed.`;
+	const work = { file: basename(path), counts, summary, options };
+	await withInput(path, stdin, (input) =>
+		withTransactions(
+			environment,
+			async (sql, transaction) => {
+				const { configuration, last_success_at } = await readState(sql);
+				if (configuration !== null || last_success_at !== null) await output.confirm(mirrorWarning, options.yes);
+				await interruptible((signal) =>
+					recorded(context, sql, 'contacts', work, () => {
+						const records = read(input.read(signal), contactColumns);
+						const contacts = checked(records, { convert: toContact, counts, input, output, signal });
+						return saveContacts(transaction, contacts, counts);
+					}),
+				);
+				// Without a CRM no synchroniser does it.
+				// The next import does it when this connection is lost.
+				await pruneTombstones(sql).catch(() => undefined);
+			},
+			// A sync run may hold the table for minutes.
+			{ ...longWorkSettings, lock_timeout: 0 },
+		),
+	);
+	const { refused } = counts;
+	if (refused > 0) throw new CommandError(`Refused records: ${refused}. Correct them and import the file again.`);
+}
+
+/** The number of contacts that one statement saves. */
+const maxPart = 500;
+
+/** Saves contacts in parts. Of two with the same `bitrix_id` the later one wins for the fields that it has. */
+export async function saveContacts(
+	transaction: Transaction,
+	contacts: AsyncIterable<PartialContactRow>,
+	/** `created` and `changed` are written contacts: one that is already stored with the same values is in neither. */
+	counts: Record<'records' | 'accepted' | 'created' | 'changed', number>,
+): Promise<void> {
+	for await (const part of inParts(contacts, maxPart)) {
+		const latest = new Map<number, PartialContactRow>();
+		for (const contact of part) latest.set(contact.bitrix_id, { ...latest.get(contact.bitrix_id), ...contact });
+		const { created, changed } = await transaction(async (sql) => {
+			// An absent column keeps what is stored, also if somebody else writes it at this moment.
+			await sql`lock table company_contacts in share row exclusive mode`;
+			return saveCompanyContacts(sql, [...latest.values()]);
+		});
+		counts.records += part.length;
+		counts.accepted += part.length;
+		counts.created += created;
+		counts.changed += changed;
+	}
+}
 
 const maxBigint = 2n ** 63n - 1n;
 
