@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { describeHolder } from '@contacts/common/database/advisory-lock.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
@@ -13,7 +14,7 @@ import {
 } from '@contacts/crm-sync/mirror-configuration.js';
 import { IncompleteRunError } from '@contacts/crm-sync/run.js';
 import { openSession } from '@contacts/crm-sync/session.js';
-import { describeHolder, findLockHolder } from '@contacts/crm-sync/session.sql.js';
+import { findLockHolder } from '@contacts/crm-sync/session.sql.js';
 import {
 	confirmDeletions,
 	type RunRow,

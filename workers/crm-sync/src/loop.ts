@@ -1,9 +1,9 @@
+import type { LockHolder } from '@contacts/common/database/advisory-lock.sql.js';
 import { maxPauseMs } from './bitrix24/client.js';
 import { Bitrix24Error } from './bitrix24/errors.js';
 import { hasDueEvents } from './inbox.sql.js';
 import { ConfigurationDiffersError, configurationDiffers } from './mirror-configuration.js';
 import { openSession, type Session, SessionLostError } from './session.js';
-import type { LockHolder } from './session.sql.js';
 import { readState, saveBlock, takeRequest } from './sync.sql.js';
 import { circuitBreakMs, createSynchroniser, type Synchroniser, type SynchroniserOptions } from './synchroniser.js';
 import { readUnreadablePhones } from './unreadable-phones.sql.js';
