@@ -1,5 +1,6 @@
 import { pruneTombstones, type SaveResult } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { isoTime } from '@contacts/common/database/iso-time.sql.js';
 import type { MirrorConfiguration } from './mirror-configuration.js';
 import { pruneUnreadablePhones } from './unreadable-phones.sql.js';
 
@@ -216,18 +217,10 @@ export async function endRun(sql: Sql, id: number, outcome: string, run: RunCoun
 		where id = ${id}`;
 }
 
-const runColumns = (sql: Sql) => {
-	const iso = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as ${column}`;
-	const counted = ['id', 'total', 'seen', 'created', 'changed', 'deleted', 'unread', 'requests'];
-	return sql.unsafe(
-		[
-			'kind',
-			'outcome',
-			...['begun_at', 'ended_at'].map(iso),
-			...counted.map((name) => `${name}::float8 as ${name}`),
-		].join(),
-	);
-};
+const runColumns = (sql: Sql) => sql`
+	kind, outcome, ${isoTime(sql, 'begun_at')} as begun_at, ${isoTime(sql, 'ended_at')} as ended_at,
+	id::float8 as id, total::float8 as total, seen::float8 as seen, created::float8 as created, changed::float8 as changed,
+	deleted::float8 as deleted, unread::float8 as unread, requests::float8 as requests`;
 
 /** Returns the newest runs. */
 export function readRuns(sql: Sql, limit: number): Promise<readonly RunRow[]> {

@@ -10,6 +10,7 @@ import {
 import { cleanName } from '@contacts/common/company-contacts/name.js';
 import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import { pruneTombstones, saveCompanyContacts } from '@contacts/common/company-contacts/save-company-contacts.sql.js';
+import { isDecimalId } from '@contacts/common/schemas/fields.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { isId } from '../arguments.js';
 import { longWorkSettings, type Transaction, withTransactions } from '../connection.js';
@@ -89,8 +90,6 @@ export async function saveContacts(
 	}
 }
 
-const maxBigint = 2n ** 63n - 1n;
-
 /**
  * Converts the fields of a record to a contact, by the rules of the list's response: the same field names, digits or numbers for
  * IDs, `true` or nothing for `trouble_contact`. Trims white space around values. The contact has only the fields of the
@@ -163,10 +162,7 @@ function toCompanyIds(field: string, value: unknown): string[] | null {
 	const text = toText(field, value);
 	if (text === null) return null;
 	const ids = text.split(',').map((part) => part.trim());
-	for (const id of ids) {
-		if (!/^[1-9][0-9]{0,18}$/.test(id) || BigInt(id) > maxBigint)
-			throw new RecordError(`${field}: not positive integers separated by commas`);
-	}
+	if (!ids.every(isDecimalId)) throw new RecordError(`${field}: not positive integers separated by commas`);
 	return [...new Set(ids)];
 }
 
