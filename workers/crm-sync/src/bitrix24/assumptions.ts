@@ -1,7 +1,7 @@
 import type { Command, CommandResult, CrmClient } from './client.js';
 import type { Clock } from './clock.js';
 import { type CustomFields, hasLess, type Item, isRow, positiveInteger, readItem } from './contact.js';
-import { type Crm, itemCommand } from './crm.js';
+import { type Crm, itemCommand, timeOf } from './crm.js';
 import { Bitrix24Error } from './errors.js';
 
 /** What the mirror takes as true of a CRM, and whether this CRM is so. It contains no data of a person. */
@@ -197,7 +197,7 @@ export async function examineAssumptions(client: CrmClient, crm: Crm, clock: Clo
 	const params = crm.pageParams({ after: 0 });
 	const { result, at, operatingSeconds } = await client.call('crm.item.list', params, (response) => response);
 	const listed = entriesOf(isRow(result) ? result.items : undefined, custom).slice(0, maxContacts);
-	const timed = listed.find(({ item }) => typeof item.updatedTime === 'string' && !Number.isNaN(timeOf(item)));
+	const timed = listed.find(({ item }) => !Number.isNaN(timeOf(item)));
 	const commands: Command[] = [
 		...listed.map(({ item }) => itemCommand(item.id)),
 		itemCommand(absentId),
@@ -244,8 +244,6 @@ function entriesOf(rows: unknown, custom: CustomFields): Entry[] {
 		return item === undefined || !isRow(row) ? [] : [{ row, item }];
 	});
 }
-
-const timeOf = ({ updatedTime }: Item) => Date.parse(String(updatedTime));
 
 /** The list from a contact on, of what was changed since its own time, or some milliseconds after that. */
 function sinceCommand(crm: Crm, item: Item, later: number): Command {
