@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { positiveInteger } from '../arguments.js';
+import { readAudit } from '../audit.sql.js';
 import { withDatabase } from '../connection.js';
+import { checkProject } from '../keys.sql.js';
 import { type Context, examples, type OutputOptions } from '../output.js';
-import { checkProject, readAudit } from '../projects.sql.js';
 import { textOf } from '../table.js';
 
 export function addAuditCommand(program: Command, { environment, output }: Context): void {

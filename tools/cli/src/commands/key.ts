@@ -8,8 +8,8 @@ import { readClock } from '../clock.sql.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { changeKeys, noWait, untilInForce, type WaitOptions } from '../in-force.js';
+import { checkProject, readKeys, rotateKey } from '../keys.sql.js';
 import { type Context, examples, type OutputOptions, type Streams } from '../output.js';
-import { checkProject, readKeys, rotateKey } from '../projects.sql.js';
 
 /** Seconds. */
 const day = 86_400;

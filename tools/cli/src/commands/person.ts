@@ -2,6 +2,7 @@ import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from 'commander';
 import { chatId, positiveInteger } from '../arguments.js';
+import { recordOperation } from '../audit.sql.js';
 import { withDatabase, withTransaction, withTransactions } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { type Context, examples } from '../output.js';
@@ -14,7 +15,6 @@ import {
 	prunePersons,
 	readPerson,
 } from '../persons.sql.js';
-import { recordOperation } from '../projects.sql.js';
 
 export function addPersonCommands(program: Command, context: Context): void {
 	const { environment, output } = context;

@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { chatId, timeOf } from '../arguments.js';
+import { recordOperation } from '../audit.sql.js';
 import { readClock } from '../clock.sql.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { formatOption, type ReadOptions } from '../import/format.js';
 import { importSubscriptions, maxPart } from '../import/subscriptions.js';
 import { type Context, examples, type OutputOptions } from '../output.js';
-import { recordOperation } from '../projects.sql.js';
 import { endSubscription, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
 
 /** RFC 3339, in UTC. */
