@@ -2,7 +2,7 @@ import { contactColumnNames } from '@contacts/common/company-contacts/company-co
 import type { Command } from 'commander';
 import { type ContactImportOptions, importContacts } from '../import/contacts.js';
 import { formatOption } from '../import/format.js';
-import { type Context, examples } from '../output.js';
+import { type Context, examples } from '../terminal/output.js';
 
 export function addImportCommand(program: Command, context: Context): void {
 	program

@@ -3,7 +3,7 @@ import { migrate } from '@contacts/common/database/migrate.js';
 import type { Command } from 'commander';
 import { findDatabaseUrl } from '../connection.js';
 import { CommandError } from '../errors.js';
-import { type Context, examples } from '../output.js';
+import { type Context, examples } from '../terminal/output.js';
 
 export function addMigrateCommand(program: Command, { environment, output }: Context): void {
 	program

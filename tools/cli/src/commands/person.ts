@@ -2,10 +2,9 @@ import { toE164 } from '@contacts/common/company-contacts/phone.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import type { Command } from 'commander';
 import { chatId, positiveInteger } from '../arguments.js';
-import { recordOperation } from '../audit.sql.js';
 import { withDatabase, withTransaction, withTransactions } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { type Context, examples } from '../output.js';
+import { recordOperation } from '../sql/audit.sql.js';
 import {
 	countUnused,
 	type Deleted,
@@ -14,7 +13,8 @@ import {
 	type PersonQuery,
 	prunePersons,
 	readPerson,
-} from '../persons.sql.js';
+} from '../sql/persons.sql.js';
+import { type Context, examples } from '../terminal/output.js';
 
 export function addPersonCommands(program: Command, context: Context): void {
 	const { environment, output } = context;

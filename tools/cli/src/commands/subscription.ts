@@ -1,13 +1,13 @@
 import type { Command } from 'commander';
 import { chatId, timeOf } from '../arguments.js';
-import { recordOperation } from '../audit.sql.js';
-import { readClock } from '../clock.sql.js';
 import { withDatabase, withTransaction } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { formatOption, type ReadOptions } from '../import/format.js';
 import { importSubscriptions, maxPart } from '../import/subscriptions.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
-import { endSubscription, readSubscriptions, startSubscription } from '../subscriptions.sql.js';
+import { recordOperation } from '../sql/audit.sql.js';
+import { readClock } from '../sql/clock.sql.js';
+import { endSubscription, readSubscriptions, startSubscription } from '../sql/subscriptions.sql.js';
+import { type Context, examples, type OutputOptions } from '../terminal/output.js';
 
 /** RFC 3339, in UTC. */
 interface Times {

@@ -9,7 +9,7 @@ import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
 import { crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
 import { readState } from '@contacts/crm-sync/sync.sql.js';
 import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/unreadable-phones.sql.js';
-import { adviceFor } from '../crm-advice.js';
+import { adviceFor } from '../sync/advice.js';
 import { type Check, ok, problem, skipped, warning } from './check.js';
 
 /** The timeout for requests to the CRM, retries included. */

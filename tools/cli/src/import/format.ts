@@ -1,7 +1,7 @@
 import { extname } from 'node:path';
 import { Option } from 'commander';
 import { UsageError } from '../errors.js';
-import type { OutputOptions } from '../output.js';
+import type { OutputOptions } from '../terminal/output.js';
 import { readCsv } from './csv.js';
 import { readNdjson } from './ndjson.js';
 

@@ -11,7 +11,7 @@ const program = (reader: string, pieces: string, count: number) => `
 	import { checked } from ${built('parts')};
 	import { readCsv } from ${built('csv')};
 	import { readNdjson } from ${built('ndjson')};
-	import { createOutput } from ${built('../output')};
+	import { createOutput } from ${built('../terminal/output')};
 
 	function* times(count, record) {
 		for (let index = 1; index <= count; index++) yield record(index);

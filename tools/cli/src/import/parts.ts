@@ -1,9 +1,9 @@
 import type { Sql } from '@contacts/common/database/client.js';
-import { recordOperation } from '../audit.sql.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, describeError, InterruptedError } from '../errors.js';
-import { type Context, counted, type Output, type OutputOptions } from '../output.js';
-import { describePart } from '../progress.js';
+import { recordOperation } from '../sql/audit.sql.js';
+import { type Context, counted, type Output, type OutputOptions } from '../terminal/output.js';
+import { describePart } from '../terminal/progress.js';
 import type { Input } from './input.js';
 import type { SourceRecord } from './lines.js';
 

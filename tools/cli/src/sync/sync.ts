@@ -27,12 +27,12 @@ import {
 } from '@contacts/crm-sync/sync.sql.js';
 import { createSynchroniser } from '@contacts/crm-sync/synchroniser.js';
 import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/unreadable-phones.sql.js';
-import { recordOperation } from './audit.sql.js';
-import { findDatabaseUrl, withDatabase } from './connection.js';
-import { explainFailure } from './crm-advice.js';
-import { CommandError, InterruptedError } from './errors.js';
-import { interruptible } from './interrupt.js';
-import type { Context, OutputOptions } from './output.js';
+import { findDatabaseUrl, withDatabase } from '../connection.js';
+import { CommandError, InterruptedError } from '../errors.js';
+import { recordOperation } from '../sql/audit.sql.js';
+import { interruptible } from '../terminal/interrupt.js';
+import type { Context, OutputOptions } from '../terminal/output.js';
+import { explainFailure } from './advice.js';
 
 export interface SyncOptions extends OutputOptions {
 	/** Do it here if no synchroniser runs. */

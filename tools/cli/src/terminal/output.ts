@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
-import { CommandError, UsageError } from './errors.js';
+import { CommandError, UsageError } from '../errors.js';
 import { createProgress, type Terminal } from './progress.js';
 import { hang, tableOf } from './table.js';
 

@@ -1,7 +1,7 @@
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { isoTime } from '@contacts/common/database/iso-time.sql.js';
-import { CommandError } from './errors.js';
+import { CommandError } from '../errors.js';
 
 export function readProjects(sql: Sql): Promise<readonly object[]> {
 	return sql`
