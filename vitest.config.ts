@@ -6,7 +6,7 @@ const processTests = [
 	'tests/process/**/*.test.ts',
 	'{packages,services,workers}/*/src/**/{many-contacts,memory,within-a-second}.test.ts',
 	'tools/local/src/**/*.test.ts',
-	'tools/cli/src/output.test.ts',
+	'tools/cli/src/terminal/output.test.ts',
 	'tools/cli/src/import/memory.test.ts',
 	'tools/cli/src/commands/sync.test.ts',
 ];

@@ -131,7 +131,9 @@ describe('a service of an administrator without superuser rights, on a server th
 	test.each(['sslmode=disable', 'sslmode=prefer', 'sslmode=require'])('sends none with %s', async (parameters) => {
 		const error = await isEncrypted(asRole(parameters)).catch((reason: unknown) => reason);
 		expect(error).toMatchObject({ code: 'CLEARTEXT_PASSWORD' });
-		expect(describeDatabaseError(error)).toMatch(/^The database asks for the password in clear, .*verify-full/);
+		expect(describeDatabaseError(error, 'service')).toMatch(
+			/^The database asks for the password in clear, .*verify-full/,
+		);
 	});
 
 	test('sends it over a connection to an authority that NODE_EXTRA_CA_CERTS trusts', async () => {

@@ -159,17 +159,6 @@ test('a database in another encoding than UTF-8 is rejected and stays unchanged'
 	expect(await objects(database)).toEqual([]);
 });
 
-test('a database of an unreleased schema is rejected, with what to do, and stays unchanged', async () => {
-	const database = await emptyDatabase();
-	await migrate(database.url);
-	await database.sql`create table direct_subscription_reports ()`;
-	const before = await objects(database);
-	await expect(migrate(database.url)).rejects.toThrow(
-		/^The database has tables from before the first release.* create another database/,
-	);
-	expect(await objects(database)).toEqual(before);
-});
-
 describe('beside other programs', () => {
 	test('a table of their migrations is rejected and stays unchanged', async () => {
 		const database = await emptyDatabase();

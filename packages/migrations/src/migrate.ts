@@ -1,6 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { describeHolder, findHolder } from '@contacts/common/database/advisory-lock.sql.js';
+import type { Sql } from '@contacts/common/database/client.js';
 import { connectSingle, reach } from '@contacts/common/database/connect.js';
 import { errorCode } from '@contacts/common/database/errors.js';
 import {
@@ -65,7 +67,7 @@ export async function migrate(
 		await reach(sql);
 		for (const row of (await run(databaseSupport)).rows) rejectUnsupported(row as DatabaseSupport);
 		await run('begin');
-		await takeLock(run, onWaiting, lockTimeoutMs);
+		await takeLock(sql, run, onWaiting, lockTimeoutMs);
 		if (withRoles) {
 			await createRoles(run);
 			// As the owner, so that nothing belongs to this user.
@@ -117,13 +119,14 @@ const afterRestore = `
 	update public.crm_sync_state set last_full_at = null, full_begun_at = null where exists (select from restored)`;
 
 /** Takes the lock until the end of the transaction. */
-async function takeLock(run: Run, onWaiting: (message: string) => void, timeoutMs: number): Promise<void> {
+async function takeLock(sql: Sql, run: Run, onWaiting: (message: string) => void, timeoutMs: number): Promise<void> {
+	const holder = async () => describeHolder(await findHolder(sql, migrationLock));
 	const [row] = (await run(`select pg_try_advisory_xact_lock(${migrationLock}) as locked`)).rows as {
 		locked: boolean;
 	}[];
 	if (row?.locked) return;
 	const seconds = Math.ceil(timeoutMs / 1000);
-	onWaiting(`Waiting up to ${seconds} seconds for the lock of the migrations. It is held by ${await lockHolder(run)}.`);
+	onWaiting(`Waiting up to ${seconds} seconds for the lock of the migrations. It is held by ${await holder()}.`);
 	try {
 		await run(`set local lock_timeout = ${timeoutMs}`);
 		await run(`select pg_advisory_xact_lock(${migrationLock})`);
@@ -131,22 +134,10 @@ async function takeLock(run: Run, onWaiting: (message: string) => void, timeoutM
 		if (errorCode(error) !== '55P03') throw error;
 		await run('rollback');
 		throw new Error(
-			`The lock of the migrations was not free within ${seconds} seconds, so nothing was changed. It is held by ${await lockHolder(run)}. Run it again, or end that session first.`,
+			`The lock of the migrations was not free within ${seconds} seconds, so nothing was changed. It is held by ${await holder()}. Run it again, or end that session first.`,
 			{ cause: error },
 		);
 	}
-}
-
-/** The session that holds the lock, for people. */
-async function lockHolder(run: Run): Promise<string> {
-	const { rows } = await run(`
-		select application_name, usename, pid
-		from pg_locks join pg_stat_activity using (pid)
-		where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
-		  and classid = 0 and objid = ${migrationLock} and objsubid = 1 and granted`);
-	const [holder] = rows as { application_name: string; usename: string; pid: number }[];
-	if (holder === undefined) return 'a session that has just ended';
-	return `"${holder.application_name}" (user ${holder.usename}, process ${holder.pid})`;
 }
 
 /** Other tools have a table of this name too: its versions would count as ours, and it would get more columns. */

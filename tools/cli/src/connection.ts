@@ -37,15 +37,18 @@ type Work<T> = (sql: Sql) => Promise<T>;
  * Runs some work on the operator's connection.
  *
  * @param settings of the session
+ * @param isRenewed whether the client connects again after the connection was lost
  */
 export async function withDatabase<T>(
 	environment: NodeJS.ProcessEnv,
 	work: Work<T>,
 	settings: Record<string, number> = {},
-	onclose = () => undefined,
+	isRenewed = true,
 ): Promise<T> {
 	const sql = connectSingle(findDatabaseUrl(environment), {
-		onclose,
+		onclose: () => {
+			if (!isRenewed) void sql.end({ timeout: 0 });
+		},
 		connection: {
 			application_name: 'contacts',
 			// Who it was, for the audit log.
@@ -79,30 +82,20 @@ export type Transaction = <T>(work: Work<T>) => Promise<T>;
  *
  * @param settings of the session
  */
-export async function withTransactions<T>(
+export function withTransactions<T>(
 	environment: NodeJS.ProcessEnv,
 	work: (sql: Sql, transaction: Transaction) => Promise<T>,
 	settings: Record<string, number> = longWorkSettings,
 ): Promise<T> {
-	let open: Sql | undefined;
-	return withDatabase(
-		environment,
-		async (sql) => {
-			open = sql;
-			return work(sql, async (step) => {
-				await sql`begin`;
-				// If it throws, the connection ends, and the server rolls back.
-				const result = await step(sql);
-				await sql`commit`;
-				return result;
-			});
-		},
-		settings,
-		() => {
-			// Otherwise the client would reconnect and run the rest outside the transaction.
-			void open?.end({ timeout: 0 });
-		},
-	);
+	const workOn = (sql: Sql) =>
+		work(sql, async (step) => {
+			await sql`begin`;
+			// If it throws, the connection ends, and the server rolls back.
+			const result = await step(sql);
+			await sql`commit`;
+			return result;
+		});
+	return withDatabase(environment, workOn, settings, false);
 }
 
 /** Runs some work in one transaction, which does and records all of it or nothing. */

@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import { databaseUrlForm, parseDatabaseUrl } from '@contacts/common/database/database-url.js';
+import { parseDatabaseUrl } from '@contacts/common/database/database-url.js';
 import { describeDatabaseError } from '@contacts/common/database/errors.js';
 import { ConfigError } from '@contacts/common/process/config.js';
 
@@ -19,32 +19,13 @@ export class InterruptedError extends CommandError {
 	}
 }
 
-const connectionLost = 'The connection to the database was lost. Try again.';
-
-/** What an error with this SQLSTATE or code means for the person at the command. */
-const meanings: Record<string, string> = {
-	'25006': 'The database is read-only: set DATABASE_URL to the primary server.',
-	'42501':
-		'The database user may not do this: connect as contacts_privacy for "contacts person", else as the operator or the owner.',
-	CONNECTION_CLOSED: connectionLost,
-	CONNECTION_ENDED: connectionLost,
-	// The lost connection was written to before its end was read.
-	ECONNRESET: connectionLost,
-	EPIPE: connectionLost,
-	'55P03': 'Somebody else has been writing for 10 seconds, so this was not done. Try again, or stop them.',
-	ERR_INVALID_URL: `DATABASE_URL is wrong: it must be ${databaseUrlForm}.`,
-};
-
 /** Describes an error in one line, with the next step where there is one. */
 export function describeError(error: unknown, { DATABASE_URL = '' }: NodeJS.ProcessEnv): string {
-	const { code = '', message } = error as { code?: string; message?: string };
 	if (error instanceof CommandError || error instanceof UsageError) return error.message;
 	if (error instanceof ConfigError) return error.lines.join('; ');
+	const { message = String(error) } = error as { message?: string };
 	return (
-		meanings[code] ??
-		describeDatabaseError(error, parseDatabaseUrl(DATABASE_URL)?.hostList) ??
-		(message ?? String(error)).split('\n', 1)[0] ??
-		''
+		describeDatabaseError(error, 'command', parseDatabaseUrl(DATABASE_URL)?.hostList) ?? message.replace(/\n.*/s, '')
 	);
 }
 

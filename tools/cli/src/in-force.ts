@@ -4,7 +4,7 @@ import { classify } from '@contacts/common/database/errors.js';
 import { maxStateAgeMs } from '@contacts/common/database/state-poll.js';
 import { withDatabase } from './connection.js';
 import { CommandError } from './errors.js';
-import type { Output } from './output.js';
+import type { Output } from './terminal/output.js';
 
 /** The option of each command that changes keys or projects. */
 export const noWait = [

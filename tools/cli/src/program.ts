@@ -11,7 +11,7 @@ import { addProjectCommands } from './commands/project.js';
 import { addSubscriptionCommands } from './commands/subscription.js';
 import { addSyncCommand } from './commands/sync.js';
 import { describeError, exitCodeOf, UsageError } from './errors.js';
-import { type Context, createOutput, examples, type Output, type Streams } from './output.js';
+import { type Context, createOutput, examples, type Output, type Streams } from './terminal/output.js';
 
 /** The operator's command. It throws instead of ending the process. */
 export function createProgram(

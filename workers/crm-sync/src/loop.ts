@@ -1,3 +1,4 @@
+import type { LockHolder } from '@contacts/common/database/advisory-lock.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { Bitrix24Error, maxPauseMs } from './bitrix24/errors.js';
 import {
@@ -9,7 +10,7 @@ import {
 import { hasDueEvents } from './mirror/inbox.sql.js';
 import { takeRequest } from './mirror/requests.sql.js';
 import { openSession, type Session, SessionLostError } from './mirror/session.js';
-import { findLockHolder, type LockHolder } from './mirror/session.sql.js';
+import { findLockHolder } from './mirror/session.sql.js';
 import { readState, saveBlock } from './mirror/state.sql.js';
 import { readUnreadablePhones } from './mirror/unreadable-phones.sql.js';
 import { circuitBreakMs, createSynchroniser, type SynchroniserOptions } from './synchroniser.js';

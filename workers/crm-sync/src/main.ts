@@ -1,3 +1,4 @@
+import { describeHolder } from '@contacts/common/database/advisory-lock.sql.js';
 import { classify } from '@contacts/common/database/errors.js';
 import { health } from '@contacts/common/http/health.js';
 import { metrics } from '@contacts/common/http/metrics.js';
@@ -7,7 +8,6 @@ import { systemClock } from './clock.js';
 import { toCrmConfig, variables } from './config.js';
 import { synchronise } from './loop.js';
 import { createSyncMetrics, measureMirror } from './metrics.js';
-import { describeHolder } from './mirror/session.sql.js';
 import { readState } from './mirror/state.sql.js';
 import { webhook } from './webhook.js';
 

@@ -6,6 +6,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { clientErrors } from '../http/connections.js';
 import { catalogue, Problem, type ProblemCode } from '../http/problems.js';
 import { version } from '../process/version.js';
+import { maxPageLimit } from '../schemas/fields.js';
 import { ProblemSchema } from './problem-schema.js';
 
 /** The content of a service's document, apart from its operations, which are the routes with an operation ID. */
@@ -197,7 +198,7 @@ const standardTerms: Record<string, Partial<OpenAPIV3_1.NonArraySchemaObject>> =
 	'calendar-date': { format: 'date' },
 	timestamp: { format: 'date-time' },
 	'decimal-id': { type: 'integer', format: 'int64', minimum: 1 },
-	'page-limit': { type: 'integer', minimum: 1, maximum: 1000 },
+	'page-limit': { type: 'integer', minimum: 1, maximum: maxPageLimit },
 };
 
 /** A copy of a schema with these formats in standard terms. */

@@ -1,3 +1,5 @@
+import { databaseUrlForm } from './database-url.js';
+
 /** The database failed, could not be reached or did not respond in time. The cause is for the log, never for the caller. */
 export class DatabaseError extends Error {
 	override name = 'DatabaseError';
@@ -199,17 +201,40 @@ export function errorCode(error: unknown): string | undefined {
 }
 
 const olderTables = 'The tables of the database are older than this release: run "contacts migrate" first.';
+const connectionLost = { command: 'The connection to the database was lost. Try again.' };
 
-/** What is wrong with the database, for the person who set `DATABASE_URL`, by the code of the error. */
-const sentences: Record<string, string> = {
+/** Who reads why the database has failed. */
+type Reader = 'service' | 'command' | 'migrate' | 'migrate --roles';
+
+/** What an error means for people, by its SQLSTATE, the class of its SQLSTATE, or the code of the client: for all, or for each. */
+const sentences: Record<string, string | Partial<Record<Reader, string>>> = {
+	'25006': { command: 'The database is read-only: set DATABASE_URL to the primary server.' },
+	'28': 'The database refuses the user or the password in DATABASE_URL.',
 	'3D000': 'The database that DATABASE_URL names does not exist.',
+	'42501': {
+		service:
+			'The database user of DATABASE_URL lacks rights: run "contacts migrate" and connect with the role of this service.',
+		command:
+			'The database user may not do this: connect as contacts_privacy for "contacts person", else as the operator or the owner.',
+		migrate:
+			'Only the owner of the database can migrate it: contacts_owner, once a superuser has run "contacts migrate --roles". DATABASE_URL names another user.',
+		'migrate --roles':
+			'The user in DATABASE_URL may not create roles or change the owner, so nothing was changed: say --roles as a superuser or as the provider’s administrator.',
+	},
 	'42703': olderTables,
 	'42883': olderTables,
 	'42P01': 'The database has no tables yet: run "contacts migrate" first.',
 	'42P07': 'The database has tables of another program with the same names: use a database for the contacts alone.',
 	'53100': 'The disk of the database is full.',
+	'55P03': { command: 'Somebody else has been writing for 10 seconds, so this was not done. Try again, or stop them.' },
 	CLEARTEXT_PASSWORD:
 		'The database asks for the password in clear, so it was not sent: use sslmode=verify-full in DATABASE_URL, or scram-sha-256 on the server.',
+	CONNECTION_CLOSED: connectionLost,
+	CONNECTION_ENDED: connectionLost,
+	// The lost connection was written to before its end was read.
+	ECONNRESET: connectionLost,
+	EPIPE: connectionLost,
+	ERR_INVALID_URL: `DATABASE_URL is wrong: it must be ${databaseUrlForm}.`,
 	ERR_TLS_CERT_ALTNAME_INVALID:
 		"The database's certificate is for another name than that in DATABASE_URL: use its name, or sslmode=verify-ca.",
 	TLS_UNAVAILABLE:
@@ -221,9 +246,12 @@ const sentences: Record<string, string> = {
  *
  * @param hostList where the database is, if it may be shown
  */
-export function describeDatabaseError(error: unknown, hostList?: string): string | undefined {
+export function describeDatabaseError(error: unknown, reader: Reader, hostList?: string): string | undefined {
 	if (error instanceof UnsupportedDatabaseError) return error.message;
 	const { kind, code } = classify(error);
+	const known = sentences[code] ?? sentences[code.slice(0, 2)];
+	const sentence = typeof known === 'string' ? known : known?.[reader];
+	if (sentence !== undefined) return sentence;
 	if (isParameterRefused(error, code)) {
 		// The server's language may be any, and a pooler has a sentence of its own.
 		const name = /"([\w.]+)"|parameter: (\w+)/
@@ -233,9 +261,6 @@ export function describeDatabaseError(error: unknown, hostList?: string): string
 		if (name === undefined) return 'DATABASE_URL is wrong: the server refuses one of its parameters.';
 		return `DATABASE_URL is wrong: the server refuses its parameter "${name}": ${parameterAdvice[name] ?? 'leave it out'}.`;
 	}
-	const known = sentences[code];
-	if (known !== undefined) return known;
-	if (code.startsWith('28')) return 'The database refuses the user or the password in DATABASE_URL.';
 	if (certificateErrors.includes(code))
 		return `The database's certificate can't be verified (${code}): set NODE_EXTRA_CA_CERTS to the file of its authority, or renew it.`;
 	if (code === 'NO_SUITABLE_SERVER') return `The database can't be used: ${(error as Error).message}.`;

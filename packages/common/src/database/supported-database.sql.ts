@@ -2,21 +2,17 @@ import { UnsupportedDatabaseError } from './errors.js';
 
 /** A row on whether the product can use the database, for `rejectUnsupported`. Any role may read it. */
 export const databaseSupport = `
-	select current_setting('server_encoding') as encoding, 'public' = any (current_schemas(false)) as has_public,
-	       to_regclass('public.direct_subscription_reports') is not null as is_unreleased`;
+	select current_setting('server_encoding') as encoding, 'public' = any (current_schemas(false)) as has_public`;
 
 export interface DatabaseSupport {
 	/** In another one than UTF-8 some names can't be stored, or bytes count as characters. */
 	encoding: string;
 	/** Whether names without a schema are found in `public`. */
 	has_public: boolean;
-	/** The schema is one from before the first release. No migration leads from it to a released one. */
-	is_unreleased: boolean;
 }
 
 /** @throws UnsupportedDatabaseError */
-export function rejectUnsupported(support: DatabaseSupport): void {
-	const { encoding, has_public: hasPublic, is_unreleased: isUnreleased } = support;
+export function rejectUnsupported({ encoding, has_public: hasPublic }: DatabaseSupport): void {
 	if (encoding !== 'UTF8')
 		throw new UnsupportedDatabaseError(
 			`The database has the encoding ${encoding}, but it must be UTF8: create another one with "create database NAME template template0 encoding 'UTF8' locale 'C'".`,
@@ -24,9 +20,5 @@ export function rejectUnsupported(support: DatabaseSupport): void {
 	if (!hasPublic)
 		throw new UnsupportedDatabaseError(
 			'The search_path of the database or its user lacks the schema public: reset it with "alter database NAME reset search_path" and "alter role NAME reset search_path".',
-		);
-	if (isUnreleased)
-		throw new UnsupportedDatabaseError(
-			'The database has tables from before the first release, which nothing upgrades: create another database (with "start", delete the folder .local).',
 		);
 }

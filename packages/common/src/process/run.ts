@@ -172,14 +172,12 @@ const startFailures: Record<string, string> = {
 	EAI_AGAIN: wrongHost,
 	EINVAL: wrongHost,
 	ENOTFOUND: wrongHost,
-	'42501':
-		'The database user of DATABASE_URL lacks rights: run "contacts migrate" and connect with the role of this service.',
 };
 
 /** Why the program did not start, for the person who started it. */
 function describeStartFailure(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
 	const cause = error instanceof DatabaseError ? error.cause : error;
-	const known = startFailures[String(errorCode(cause))] ?? describeDatabaseError(cause);
+	const known = startFailures[String(errorCode(cause))] ?? describeDatabaseError(cause, 'service');
 	return known ?? (error instanceof Error ? (error.stack ?? error.message) : String(error));
 }

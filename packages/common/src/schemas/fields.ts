@@ -5,6 +5,9 @@ export const maxSafeInteger = Number.MAX_SAFE_INTEGER;
 
 const maxBigint = 2n ** 63n - 1n;
 
+/** The maximum number of elements in a page. */
+export const maxPageLimit = 1000;
+
 /**
  * The additional string formats of this product, each with its check and the message for an invalid value.
  *
@@ -13,7 +16,7 @@ const maxBigint = 2n ** 63n - 1n;
  * - `calendar-date`: a day of the Gregorian calendar, RFC 3339 full-date, from 0001-01-01 on: PostgreSQL knows no year 0.
  * - `timestamp`: a moment, RFC 3339 date-time, of a real calendar date, in the years 1 to 9999 of UTC. `readTimestamp` returns its milliseconds.
  * - `decimal-id`: a positive integer up to 2^63 − 1 (PostgreSQL's bigint) in decimal digits without a leading zero.
- * - `page-limit`: the maximum number of elements in a response, 1 to 1000.
+ * - `page-limit`: the maximum number of elements in a response, 1 to `maxPageLimit`.
  */
 export const formats = {
 	'stored-text': {
@@ -29,13 +32,12 @@ export const formats = {
 		message: 'must be a date and time with its offset from UTC, as RFC 3339 has it: 2026-05-17T12:00:00Z',
 	},
 	'decimal-id': {
-		// Only 19 digits can exceed it, and a BigInt for each request costs half a microsecond.
-		validate: (text: string) => /^[1-9][0-9]{0,18}$/.test(text) && (text.length < 19 || BigInt(text) <= maxBigint),
+		validate: isDecimalId,
 		message: 'must be a positive integer in decimal digits, at most 9223372036854775807',
 	},
 	'page-limit': {
-		validate: (text: string) => /^([1-9][0-9]{0,2}|1000)$/.test(text),
-		message: 'must be an integer from 1 to 1000 in decimal digits',
+		validate: (text: string) => /^[1-9][0-9]{0,9}$/.test(text) && Number(text) <= maxPageLimit,
+		message: `must be an integer from 1 to ${maxPageLimit} in decimal digits`,
 	},
 } as const;
 
@@ -59,6 +61,12 @@ export function decimalId(options: { description: string }): TString {
 /** An integer other than 0 that a JSON number represents exactly. */
 export function nonZeroInteger(options: { description: string; examples: number[] }): TInteger {
 	return Type.Integer({ minimum: -maxSafeInteger, maximum: maxSafeInteger, not: { const: 0 }, ...options });
+}
+
+/** Whether this is a positive integer up to 2^63 − 1 in decimal digits, without a leading zero. */
+export function isDecimalId(text: string): boolean {
+	// Only 19 digits can exceed it, and a BigInt for each request costs half a microsecond.
+	return /^[1-9][0-9]{0,18}$/.test(text) && (text.length < 19 || BigInt(text) <= maxBigint);
 }
 
 function isCalendarDate(text: string): boolean {

@@ -2,11 +2,9 @@ import { contactJson } from '@contacts/common/contacts/company-contact-columns.s
 import type { Database } from '@contacts/common/database/database.js';
 import type { Deadline } from '@contacts/common/database/deadline.js';
 import { serverIdentity } from '@contacts/common/database/state-poll.sql.js';
+import { maxPageLimit } from '@contacts/common/schemas/fields.js';
 import type { Snapshot } from '../contacts-state.sql.js';
 import type { Cursor, Position } from './feed-cursor.js';
-
-/** Maximum number of changes in a response. */
-export const maxChanges = 1000;
 
 /** The last change of a contact, with the contact's ID. */
 interface Change extends Position {
@@ -19,7 +17,7 @@ export interface ChangesPage extends Snapshot {
 	epoch: string;
 	/** Tombstones up to this version may be deleted. */
 	pruned: number;
-	/** In the order of the changes. Contains one more than `maxChanges` if there are that many. */
+	/** In the order of the changes. Contains one more than `maxPageLimit` if there are that many. */
 	changes: Change[];
 }
 
@@ -51,7 +49,7 @@ export async function readChanges(
 				    or version > coalesce(${began}::bigint, (select version from company_contacts_version)))
 				order by version, id
 				-- No parameter: the planner has to know how few they are.
-				limit ${sql.unsafe(String(maxChanges + 1))}
+				limit ${sql.unsafe(String(maxPageLimit + 1))}
 			)
 			select head.epoch, head.version::float8 as version, head.pruned_version::float8 as pruned,
 			       ${sql.unsafe(serverIdentity)} as server,

@@ -1,12 +1,11 @@
 import { negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
 import type { Server } from '@contacts/common/http/server.js';
 import { endpointQuery } from '@contacts/common/schemas/credentials.js';
-import { maxSafeInteger } from '@contacts/common/schemas/fields.js';
+import { maxPageLimit, maxSafeInteger } from '@contacts/common/schemas/fields.js';
 import { Type } from '@sinclair/typebox';
 import fp from 'fastify-plugin';
 import { CompanyContact, exampleContact, notModified } from '../company-contact.js';
 import type { ChangeFeed } from './change-feed.js';
-import { maxChanges } from './changes.sql.js';
 
 const querystring = endpointQuery({
 	cursor: Type.Optional(
@@ -17,7 +16,7 @@ const querystring = endpointQuery({
 	limit: Type.Optional(
 		Type.String({
 			format: 'page-limit',
-			description: 'Maximum number of changes in a response, 1 to 1000. Default: 1000.',
+			description: `Maximum number of changes in a response, 1 to ${maxPageLimit}. Default: ${maxPageLimit}.`,
 		}),
 	),
 });
@@ -44,7 +43,7 @@ const CompanyContactChanges = Type.Object(
 					{ description: 'A contact that was deleted. You may never have seen it.' },
 				),
 			]),
-			{ maxItems: maxChanges, description: 'In the order of the changes, each contact at most once.' },
+			{ maxItems: maxPageLimit, description: 'In the order of the changes, each contact at most once.' },
 		),
 		cursor: Type.String({
 			description: 'For the next request. Store it with your copy; it is one opaque string.',
@@ -99,7 +98,7 @@ async function route(api: Server, { feed }: { feed: ChangeFeed }): Promise<void>
 		handler(request, reply) {
 			const { state } = request;
 			const { cursor } = request.query;
-			const limit = Number(request.query.limit ?? maxChanges);
+			const limit = Number(request.query.limit ?? maxPageLimit);
 			const encoding = negotiateEncoding(request);
 			const kept = feed.find(cursor, limit, state);
 			const known = kept?.get(encoding);

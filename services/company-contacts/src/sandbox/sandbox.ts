@@ -1,8 +1,8 @@
 import { Problem } from '@contacts/common/http/problems.js';
 import { createRepresentations, negotiateEncoding, sendRepresentation } from '@contacts/common/http/representations.js';
+import { maxPageLimit } from '@contacts/common/schemas/fields.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
-import { maxChanges } from '../changes/changes.sql.js';
 import { invalidCursor } from '../changes/feed-cursor.js';
 import { firstContacts, laterChanges } from './contacts.js';
 
@@ -31,7 +31,7 @@ const bodies: Record<string, (query: Query) => object> = {
 		);
 		return { count: data.length, data };
 	},
-	'/api/company_contacts.changes': ({ cursor, limit = maxChanges }) => {
+	'/api/company_contacts.changes': ({ cursor, limit = maxPageLimit }) => {
 		const from = cursor === undefined ? 0 : positions.get(cursor);
 		if (from === undefined) throw invalidCursor();
 		// The first pages build the copy, later ones change it. So no response has a contact twice.

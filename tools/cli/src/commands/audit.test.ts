@@ -3,7 +3,7 @@ import { rolePassword } from '@contacts/testing/database.js';
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { expect, onTestFinished } from 'vitest';
-import { operations, recordOperation } from '../projects.sql.js';
+import { operations, recordOperation } from '../sql/audit.sql.js';
 import { contacts, expectOneLine } from '../testing/command.js';
 
 /** Runs as the operator, whose role has fewer rights than the tables' owner. */

@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
 import { positiveInteger } from '../arguments.js';
 import { withDatabase } from '../connection.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
-import { checkProject, readAudit } from '../projects.sql.js';
-import { textOf } from '../table.js';
+import { readAudit } from '../sql/audit.sql.js';
+import { checkProject } from '../sql/keys.sql.js';
+import { type Context, examples, type OutputOptions } from '../terminal/output.js';
+import { textOf } from '../terminal/table.js';
 
 export function addAuditCommand(program: Command, { environment, output }: Context): void {
 	program

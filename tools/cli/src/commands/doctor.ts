@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CommandError } from '../errors.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
+import { type Context, examples, type OutputOptions } from '../terminal/output.js';
 
 export function addDoctorCommand(program: Command, { environment, output }: Context): void {
 	program

@@ -1,26 +1,10 @@
-import { basename } from 'node:path';
-import { contactColumnNames, type PartialContactRow } from '@contacts/common/contacts/company-contact-columns.sql.js';
-import { pruneTombstones, saveCompanyContacts } from '@contacts/common/contacts/save-company-contacts.sql.js';
-import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
+import { contactColumnNames } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import type { Command } from 'commander';
-import { longWorkSettings, type Transaction, withTransactions } from '../connection.js';
-import { CommandError } from '../errors.js';
-import { withInput } from '../import/input.js';
-import { formatOption, type ReadOptions, readerFor, type SourceRecord } from '../import/read-records.js';
-import { type ReadResult, recordEnd, saveRecords, withCount, withOutcome } from '../import/save-records.js';
-import { toContact } from '../import/to-contact.js';
-import { interruptible } from '../interrupt.js';
-import { type Context, counted, examples, type Output } from '../output.js';
-import { recordOperation } from '../projects.sql.js';
-
-/** The columns of a file of contacts. `id` is the service's own and ignored. */
-export const contactColumns = { names: ['id', 'bitrix_id', ...contactColumnNames], required: 'bitrix_id' };
-
-const mirrorWarning =
-	'A CRM is mirrored into this database: its next full run overwrites the imported contacts, and deletes those that the CRM lacks or, if they are many, raises an alarm.';
+import { type ContactImportOptions, importContacts } from '../import/contacts.js';
+import { formatOption } from '../import/format.js';
+import { type Context, examples } from '../terminal/output.js';
 
 export function addImportCommand(program: Command, context: Context): void {
-	const { environment, output } = context;
 	program
 		.command('import')
 		.argument('<file>', 'CSV or NDJSON, in UTF-8; - for standard input')
@@ -35,70 +19,5 @@ export function addImportCommand(program: Command, context: Context): void {
 			'after',
 			examples('contacts import contacts.csv', 'gunzip --stdout contacts.csv.gz | contacts import - --format csv'),
 		)
-		.action(async (path: string, { format, yes, ...options }: ReadOptions & { yes?: boolean }) => {
-			const read = readerFor(path, format);
-			const { failure, ...counts } = await withInput(path, context.stdin, (input) =>
-				withTransactions(
-					environment,
-					async (sql, transaction) => {
-						const { configuration, last_success_at } = await readState(sql);
-						if (configuration !== null || last_success_at !== null) await output.confirm(mirrorWarning, yes);
-						const file = basename(path);
-						const { failure, ...counts } = await interruptible(async (signal) => {
-							// A killed import has saved some contacts, and never records its counts.
-							await recordOperation(sql, 'contacts import started', { file });
-							const source = read(input.read(signal), contactColumns);
-							return importContacts(transaction, source, output, { signal, part: input.part });
-						});
-						await recordEnd(context, sql, 'contacts imported', { file, ...counts }, failure);
-						// Without a CRM no synchroniser does it.
-						// The next import does it when this connection is lost.
-						if (failure === undefined) await pruneTombstones(sql).catch(() => undefined);
-						return { ...counts, failure: withCount(failure, counts.accepted) };
-					},
-					// A sync run may hold the table for minutes.
-					{ ...longWorkSettings, lock_timeout: 0 },
-				),
-			);
-			const { records, accepted, refused, created, changed } = counts;
-			const sentence = `${counted(records, 'record')}: ${accepted} good, ${refused} refused; ${counted(created, 'contact')} new, ${changed} changed.`;
-			if (records > 0) output.result(withOutcome(counts, failure), sentence, options);
-			if (failure !== undefined) throw failure;
-			if (refused > 0) throw new CommandError(`Refused records: ${refused}. Correct them and import the file again.`);
-		});
-}
-
-interface ImportResult extends ReadResult {
-	/** The numbers of written contacts. A contact that is already stored with the same values is in neither. */
-	created: number;
-	changed: number;
-}
-
-/** The number of contacts that one statement saves. */
-const maxBatch = 500;
-
-/**
- * Saves the contacts of a file. Of two records with the same `bitrix_id` the later one wins for the fields that it has. Wrong records
- * are refused with a note, and the others saved.
- */
-export async function importContacts(
-	transaction: Transaction,
-	source: AsyncIterable<SourceRecord>,
-	output: Output,
-	reading: { signal: AbortSignal; part(): number | undefined },
-): Promise<ImportResult> {
-	const written = { created: 0, changed: 0 };
-	async function save(batch: readonly PartialContactRow[]): Promise<void> {
-		const contacts = new Map<number, PartialContactRow>();
-		for (const contact of batch) contacts.set(contact.bitrix_id, { ...contacts.get(contact.bitrix_id), ...contact });
-		const { created, changed } = await transaction(async (sql) => {
-			// An absent column keeps what is stored, also if somebody else writes it at this moment.
-			await sql`lock table company_contacts in share row exclusive mode`;
-			return saveCompanyContacts(sql, [...contacts.values()]);
-		});
-		written.created += created;
-		written.changed += changed;
-	}
-	const result = await saveRecords(source, output, { ...reading, maxBatch, convert: toContact, save });
-	return { ...result, ...written };
+		.action((path: string, options: ContactImportOptions) => importContacts(context, path, options));
 }

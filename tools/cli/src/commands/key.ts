@@ -4,12 +4,12 @@ import { insertKey, revokeKey } from '@contacts/common/auth/projects.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { type Command, Option } from 'commander';
 import { parseTime, positiveInteger } from '../arguments.js';
-import { readClock } from '../clock.sql.js';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { changeKeys, noWait, untilInForce, type WaitOptions } from '../in-force.js';
-import { type Context, examples, type OutputOptions, type Streams } from '../output.js';
-import { checkProject, readKeys, rotateKey } from '../projects.sql.js';
+import { readClock } from '../sql/clock.sql.js';
+import { checkProject, readKeys, rotateKey } from '../sql/keys.sql.js';
+import { type Context, examples, type OutputOptions, type Streams } from '../terminal/output.js';
 
 /** Seconds. */
 const day = 86_400;

@@ -1,8 +1,9 @@
+import { describeDatabaseError, errorCode } from '@contacts/common/database/errors.js';
 import { migrate } from '@contacts/migrations/migrate.js';
 import type { Command } from 'commander';
 import { findDatabaseUrl } from '../connection.js';
 import { CommandError } from '../errors.js';
-import { type Context, examples } from '../output.js';
+import { type Context, examples } from '../terminal/output.js';
 
 export function addMigrateCommand(program: Command, { environment, output }: Context): void {
 	program
@@ -15,18 +16,10 @@ export function addMigrateCommand(program: Command, { environment, output }: Con
 		.addHelpText('after', examples('contacts migrate', 'contacts migrate --roles'))
 		.action(async ({ roles: withRoles = false }: { roles?: boolean }) => {
 			const options = { withRoles, onWaiting: output.note };
-			const applied = await migrate(findDatabaseUrl(environment), undefined, options).catch((error) =>
-				explain(error, withRoles),
-			);
+			const applied = await migrate(findDatabaseUrl(environment), undefined, options).catch((error) => {
+				if (errorCode(error) !== '42501') throw error;
+				throw new CommandError(describeDatabaseError(error, withRoles ? 'migrate --roles' : 'migrate'));
+			});
 			output.print(applied.length === 0 ? 'The schema is up to date.' : `Applied: ${applied.join(', ')}.`);
 		});
-}
-
-function explain(error: { code?: string }, withRoles: boolean): never {
-	if (error.code !== '42501') throw error;
-	throw new CommandError(
-		withRoles
-			? 'The user in DATABASE_URL may not create roles or change the owner, so nothing was changed: say --roles as a superuser or as the provider’s administrator.'
-			: 'Only the owner of the database can migrate it: contacts_owner, once a superuser has run "contacts migrate --roles". DATABASE_URL names another user.',
-	);
 }

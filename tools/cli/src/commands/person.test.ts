@@ -152,6 +152,17 @@ describe('person erase', () => {
 		expect([...tombstones]).toEqual([{ bitrix_id: 5 }, { bitrix_id: 6 }]);
 	});
 
+	test('asks at once, though a report on the chat is being written', async () => {
+		await addPerson(400);
+		const report = await database.sql.reserve();
+		await report`begin`;
+		await report`update direct_subscriptions set ended_at = now(), reported_at = now() where chat_id = 400`;
+		expectOneLine(await run('erase', '--chat', '400'), 2, 'To delete for good: 1 personal_contacts, 1 direct_');
+		await report`rollback`;
+		report.release();
+		expect(await rowsOf(400)).toEqual([1, 1]);
+	});
+
 	test('waits for a report on the chat, and deletes what the report has saved', async () => {
 		await addPerson(401);
 		const report = await database.sql.reserve();

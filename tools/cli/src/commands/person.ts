@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { chatId, positiveInteger } from '../arguments.js';
 import { withDatabase, withTransaction, withTransactions } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
-import { type Context, examples } from '../output.js';
+import { recordOperation } from '../sql/audit.sql.js';
 import {
 	countUnused,
 	type Deleted,
@@ -13,8 +13,8 @@ import {
 	type PersonQuery,
 	prunePersons,
 	readPerson,
-} from '../persons.sql.js';
-import { recordOperation } from '../projects.sql.js';
+} from '../sql/persons.sql.js';
+import { type Context, examples } from '../terminal/output.js';
 
 export function addPersonCommands(program: Command, context: Context): void {
 	const { environment, output } = context;
@@ -33,8 +33,7 @@ export function addPersonCommands(program: Command, context: Context): void {
 			const by = identifierOf(query);
 			const stored = await withTransaction(environment, async (sql) => {
 				const found = await readPerson(sql, query);
-				const rows = Object.entries(found).map(([table, { length }]) => [table, length]);
-				await recordOperation(sql, 'person exported', { by, ...Object.fromEntries(rows) });
+				await recordOperation(sql, 'person exported', { by, ...countsOf(found) });
 				return found;
 			});
 			if (Object.values(stored).every((rows) => rows.length === 0)) throw nothingStored();
@@ -50,12 +49,7 @@ export function addPersonCommands(program: Command, context: Context): void {
 		.action(async ({ yes, ...query }: PersonQuery & { yes?: boolean }) => {
 			identifierOf(query);
 			if (!yes) {
-				const { what } = await withTransaction(environment, async (sql) => {
-					const erased = await erase(sql, query);
-					// Nothing stays locked while somebody thinks.
-					await sql`rollback`;
-					return erased;
-				});
+				const { what } = await withDatabase(environment, (sql) => erase(sql, query, { isDryRun: true }));
 				await output.confirm(`To delete for good: ${what}.`);
 			}
 			const deleted = await withTransaction(environment, async (sql) => {
@@ -86,6 +80,10 @@ export function addPersonCommands(program: Command, context: Context): void {
 		});
 }
 
+/** The number of rows of each table. */
+const countsOf = (rows: object): object =>
+	Object.fromEntries(Object.entries(rows).map(([table, { length }]) => [table, length]));
+
 /** Such as `1 personal_contacts, 0 direct_subscriptions`. */
 const describe = (counts: object) =>
 	Object.entries(counts)
@@ -94,21 +92,27 @@ const describe = (counts: object) =>
 
 const nothingStored = () => new CommandError('Nothing is stored about this person.');
 
-/** @returns the numbers of deleted rows, and what they are */
-async function erase(sql: Sql, query: PersonQuery): Promise<{ counts: object; what: string }> {
-	const stored = await readPerson(sql, query);
-	const names = stored.company_contacts.map((row) => row.bitrix_id);
-	const counts = query.chat === undefined ? await eraseContacts(sql, names) : await eraseChat(sql, query.chat);
-	if (Object.values(counts).every((count) => count === 0)) throw nothingStored();
-	return { counts, what: query.chat === undefined ? `company contact ${names.join(', ')}` : describe(counts) };
-}
-
-async function eraseContacts(sql: Sql, bitrixIds: readonly unknown[]) {
-	const deleted = await eraseCompanyContacts(sql, bitrixIds);
-	if (deleted !== null || bitrixIds.length === 0) return { company_contacts: deleted ?? 0 };
-	throw new CommandError(
-		`Erase this person in the CRM: delete contact ${bitrixIds.join(', ')} in Bitrix24, then run: contacts sync --full`,
-	);
+/** @returns the numbers of rows that are deleted, or would be, and what they are */
+async function erase(
+	sql: Sql,
+	query: PersonQuery,
+	{ isDryRun = false } = {},
+): Promise<{ counts: object; what: string }> {
+	const { company_contacts: contacts, ...ofChat } = await readPerson(sql, query);
+	if (query.chat !== undefined) {
+		const counts = isDryRun ? countsOf(ofChat) : await eraseChat(sql, query.chat);
+		if (Object.values(counts).every((count) => count === 0)) throw nothingStored();
+		return { counts, what: describe(counts) };
+	}
+	const ids = contacts.map((row) => row.bitrix_id);
+	if (ids.length === 0) throw nothingStored();
+	// Without an ID it only says whether a CRM is mirrored.
+	const deleted = await eraseCompanyContacts(sql, isDryRun ? [] : ids);
+	if (deleted === null)
+		throw new CommandError(
+			`Erase this person in the CRM: delete contact ${ids.join(', ')} in Bitrix24, then run: contacts sync --full`,
+		);
+	return { counts: { company_contacts: deleted }, what: `company contact ${ids.join(', ')}` };
 }
 
 /** Deletes in small transactions, so that an upsert never waits long. Each one records what it has deleted. */

@@ -3,8 +3,11 @@ import type { Command } from 'commander';
 import { withDatabase } from '../connection.js';
 import { CommandError, UsageError } from '../errors.js';
 import { changeKeys, noWait, untilInForce, type WaitOptions } from '../in-force.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
-import { noProject, projectCode, readProjects } from '../projects.sql.js';
+import { noProject, readProjects } from '../sql/keys.sql.js';
+import { type Context, examples, type OutputOptions } from '../terminal/output.js';
+
+/** The format of a project code. */
+const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
 export function addProjectCommands(program: Command, { environment, output }: Context): void {
 	const project = program.command('project').description('projects: the API clients of the services');

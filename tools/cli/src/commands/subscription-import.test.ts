@@ -221,6 +221,7 @@ test('standard input is checked whole before anything is saved, in a file that n
 	};
 	await expect.poll(copies, { timeout: 20_000 }).toHaveLength(1);
 	expect((await stat((await copies())[0] ?? '')).mode & 0o777).toBe(0o600);
-	expect(await readdir(folder)).toEqual(['input']);
+	// Its folder is deleted after it.
+	await expect.poll(() => readdir(folder)).toEqual(['input']);
 	await command.stop('SIGKILL');
 });

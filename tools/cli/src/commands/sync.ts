@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { positiveInteger } from '../arguments.js';
-import { type Context, examples, type OutputOptions } from '../output.js';
-import type { SyncOptions } from '../sync.js';
+import type { SyncOptions } from '../sync/sync.js';
+import { type Context, examples, type OutputOptions } from '../terminal/output.js';
 
 export function addSyncCommand(program: Command, context: Context): void {
 	const sync = program
@@ -22,7 +22,7 @@ export function addSyncCommand(program: Command, context: Context): void {
 		.addHelpText('after', examples('contacts sync --full', 'contacts sync --once', 'contacts sync --remap'))
 		.action(async (options: SyncOptions) => {
 			// Loaded only here, so that other commands do not load the synchroniser.
-			const { runSync } = await import('../sync.js');
+			const { runSync } = await import('../sync/sync.js');
 			await runSync(context, options);
 		});
 
@@ -32,7 +32,7 @@ export function addSyncCommand(program: Command, context: Context): void {
 		.option('--json', 'print JSON')
 		.addHelpText('after', examples('contacts sync status'))
 		.action(async (_options: OutputOptions, command: Command) => {
-			const { printSyncStatus } = await import('../sync.js');
+			const { printSyncStatus } = await import('../sync/sync.js');
 			// "sync" also has this option, and parses it first.
 			await printSyncStatus(context, command.optsWithGlobals<OutputOptions>());
 		});

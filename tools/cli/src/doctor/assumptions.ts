@@ -7,7 +7,7 @@ import {
 	positiveInteger,
 	readItem,
 } from '@contacts/crm-sync/bitrix24/contact.js';
-import { type Crm, itemCommand } from '@contacts/crm-sync/bitrix24/crm.js';
+import { type Crm, itemCommand, timeOf } from '@contacts/crm-sync/bitrix24/crm.js';
 import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
 import type { Clock } from '@contacts/crm-sync/clock.js';
 
@@ -204,7 +204,7 @@ export async function examineAssumptions(client: CrmClient, crm: Crm, clock: Clo
 	const params = crm.pageParams({ after: 0 });
 	const { result, at, operatingSeconds } = await client.call('crm.item.list', params, (response) => response);
 	const listed = entriesOf(isRow(result) ? result.items : undefined, custom).slice(0, maxContacts);
-	const timed = listed.find(({ item }) => typeof item.updatedTime === 'string' && !Number.isNaN(timeOf(item)));
+	const timed = listed.find(({ item }) => !Number.isNaN(timeOf(item)));
 	const commands: Command[] = [
 		...listed.map(({ item }) => itemCommand(item.id)),
 		itemCommand(absentId),
@@ -251,8 +251,6 @@ function entriesOf(rows: unknown, custom: CustomFields): Entry[] {
 		return item === undefined || !isRow(row) ? [] : [{ row, item }];
 	});
 }
-
-const timeOf = ({ updatedTime }: Item) => Date.parse(String(updatedTime));
 
 /** The list from a contact on, of what was changed since its own time, or some milliseconds after that. */
 function sinceCommand(crm: Crm, item: Item, later: number): Command {

@@ -8,7 +8,7 @@ import { crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
 import { describeAlarms } from '@contacts/crm-sync/mirror/alarms.js';
 import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
 import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/mirror/unreadable-phones.sql.js';
-import { adviceFor } from '../crm-advice.js';
+import { adviceFor } from '../sync/advice.js';
 import { type Assumption, examineAssumptions } from './assumptions.js';
 import { type Check, ok, problem, skipped, warning } from './check.js';
 

@@ -7,12 +7,12 @@ import { CommandError } from '../errors.js';
 
 /** What an import reads. */
 export interface Input {
-	/** Whether it can be read more than once. */
-	isRereadable: boolean;
-	/** Reads it from its beginning, until the import is interrupted. */
+	/** Reads it from its beginning. It throws the reason of the signal as soon as that is aborted. */
 	read(signal: AbortSignal): AsyncGenerator<Buffer>;
-	/** The part that was read since then. Undefined when its size is not known. */
+	/** The part that was read since then. Undefined when the size is not known. */
 	part(): number | undefined;
+	/** Undefined: it is no regular file, and can be read only once. */
+	size: number | undefined;
 }
 
 /**
@@ -22,15 +22,14 @@ export interface Input {
  * @throws CommandError when there is no such file
  */
 export async function withInput<T>(path: string, stdin: Readable, work: (input: Input) => Promise<T>): Promise<T> {
-	if (path === '-')
-		return work({ isRereadable: false, read: (signal) => readUntil(signal, () => stdin), part: () => undefined });
+	if (path === '-') return work(inputOf(() => stdin));
 	const file = await open(path).catch(({ code }: NodeJS.ErrnoException) => {
 		throw new CommandError(code === 'ENOENT' ? `There is no file ${path}.` : `${path} can't be opened (${code}).`);
 	});
 	try {
 		const stat = await file.stat();
 		if (stat.isDirectory()) throw new CommandError(`${path} is a folder, not a file.`);
-		return await work(inputOf(file, stat.isFile() ? stat.size : undefined));
+		return await work(inputOfFile(file, stat.isFile() ? stat.size : undefined));
 	} finally {
 		await file.close();
 	}
@@ -42,37 +41,35 @@ export async function withRereadable<T>(
 	signal: AbortSignal,
 	work: (input: Input) => Promise<T>,
 ): Promise<T> {
-	if (input.isRereadable) return work(input);
+	if (input.size !== undefined) return work(input);
 	const file = await openUnnamed();
 	try {
 		await writeFile(file, input.read(signal));
-		return await work(inputOf(file, (await file.stat()).size));
-	} catch (error) {
-		throw signal.aborted ? signal.reason : error;
+		return await work(inputOfFile(file, (await file.stat()).size));
 	} finally {
 		await file.close();
 	}
 }
 
-/** A stream that gets an aborted signal fails when nobody listens to it yet, which would end the process. */
-async function* readUntil(signal: AbortSignal, open: () => Readable): AsyncGenerator<Buffer> {
-	signal.throwIfAborted();
-	yield* addAbortSignal(signal, open());
-}
+const inputOfFile = (file: FileHandle, size?: number): Input =>
+	inputOf(() => file.createReadStream({ autoClose: false, ...(size === undefined ? {} : { start: 0 }) }), size);
 
-/** @param size undefined: it is no regular file */
-function inputOf(file: FileHandle, size: number | undefined): Input {
-	const isRereadable = size !== undefined;
-	const options = { autoClose: false, ...(isRereadable ? { start: 0 } : {}) };
-	let stream: ReadStream | undefined;
+function inputOf(openStream: () => Readable & Partial<Pick<ReadStream, 'bytesRead'>>, size?: number): Input {
+	let bytesRead = () => 0;
 	return {
-		isRereadable,
-		read: (signal) =>
-			readUntil(signal, () => {
-				stream = file.createReadStream(options);
-				return stream;
-			}),
-		part: () => (stream && size ? Math.min(1, stream.bytesRead / size) : undefined),
+		size,
+		part: () => size && Math.min(1, bytesRead() / size),
+		async *read(signal) {
+			// A stream that gets an aborted signal fails when nobody listens to it yet, which would end the process.
+			signal.throwIfAborted();
+			const stream = openStream();
+			bytesRead = () => stream.bytesRead ?? 0;
+			try {
+				yield* addAbortSignal(signal, stream);
+			} catch (error) {
+				throw signal.aborted ? signal.reason : error;
+			}
+		},
 	};
 }
 

@@ -246,7 +246,8 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 }
 
 /** NaN, which equals no time, if it can't be read. */
-const timeOf = ({ updatedTime }: Item) => (typeof updatedTime === 'string' ? Date.parse(updatedTime) : Number.NaN);
+export const timeOf = ({ updatedTime }: Item): number =>
+	typeof updatedTime === 'string' ? Date.parse(updatedTime) : Number.NaN;
 
 export const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
 

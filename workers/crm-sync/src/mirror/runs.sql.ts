@@ -1,5 +1,6 @@
 import { pruneTombstones, type SaveResult } from '@contacts/common/contacts/save-company-contacts.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { isoTime } from '@contacts/common/database/iso-time.sql.js';
 import { pruneUnreadablePhones } from './unreadable-phones.sql.js';
 
 export const runKinds = ['full', 'incremental', 'events'] as const;
@@ -45,16 +46,10 @@ export async function endRun(sql: Sql, id: number, outcome: string, run: RunCoun
 }
 
 const runColumns = (sql: Sql) => {
-	const iso = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as ${column}`;
 	const counted = ['id', 'total', 'seen', 'created', 'changed', 'deleted', 'unread', 'requests'];
-	return sql.unsafe(
-		[
-			'kind',
-			'outcome',
-			...['begun_at', 'ended_at'].map(iso),
-			...counted.map((name) => `${name}::float8 as ${name}`),
-		].join(),
-	);
+	return sql`
+		kind, outcome, ${isoTime(sql, 'begun_at')} as begun_at, ${isoTime(sql, 'ended_at')} as ended_at,
+		${sql.unsafe(counted.map((name) => `${name}::float8 as ${name}`).join())}`;
 };
 
 /** Returns the newest runs. */

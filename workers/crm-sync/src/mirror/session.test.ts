@@ -1,9 +1,9 @@
+import type { LockHolder } from '@contacts/common/database/advisory-lock.sql.js';
 import { urlAs } from '@contacts/migrations/roles.js';
 import { createTestDatabase, ownApplications, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { startTcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openSession, type Session, SessionLostError } from './session.js';
-import type { LockHolder } from './session.sql.js';
 import { readState, saveBlock } from './state.sql.js';
 
 let db: TestDatabase;

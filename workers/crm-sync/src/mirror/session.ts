@@ -1,8 +1,9 @@
+import type { LockHolder } from '@contacts/common/database/advisory-lock.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { connectSingle } from '@contacts/common/database/connect.js';
 import { timedOut, withTimeout } from '@contacts/common/database/deadline.js';
 import { classify } from '@contacts/common/database/errors.js';
-import { findLockHolder, type LockHolder, takeLock } from './session.sql.js';
+import { findLockHolder, takeLock } from './session.sql.js';
 
 /** The timeout of the work with a page of contacts. It takes milliseconds. */
 const defaultTimeoutMs = 5000;

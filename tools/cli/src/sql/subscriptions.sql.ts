@@ -1,5 +1,6 @@
 import { isActiveSubscription } from '@contacts/common/contacts/direct-subscription.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
+import { isoTime } from '@contacts/common/database/iso-time.sql.js';
 
 const isActive = (sql: Sql, row: string) => sql.unsafe(isActiveSubscription(row));
 
@@ -118,8 +119,8 @@ export function readSubscriptions(sql: Sql, chatId?: number): Promise<readonly o
 	return sql`
 		select to_json(chat_id) as chat_id,
 		       case when ${isActive(sql, 'stored')} then 'active' else 'ended' end as state,
-		       to_char(started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as started_at,
-		       to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended_at
+		       ${isoTime(sql, 'started_at', '.MS')} as started_at,
+		       ${isoTime(sql, 'ended_at', '.MS')} as ended_at
 		from direct_subscriptions stored
 		where ${chatId === undefined ? isActive(sql, 'stored') : sql`chat_id = ${chatId}::float8::bigint`}
 		order by stored.started_at desc, stored.chat_id desc`;

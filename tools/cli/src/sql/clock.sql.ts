@@ -1,4 +1,5 @@
 import type { Sql } from '@contacts/common/database/client.js';
+import { isoTime } from '@contacts/common/database/iso-time.sql.js';
 
 /**
  * This moment by the database's clock, exactly, in the form of RFC 3339: every check of a key or a subscription goes by it, whatever
@@ -6,6 +7,6 @@ import type { Sql } from '@contacts/common/database/client.js';
  */
 export async function readClock(sql: Sql): Promise<string> {
 	const [{ now }] = await sql<[{ now: string }]>`
-		select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`;
+		select ${isoTime(sql, 'clock_timestamp()', '.US')} as now`;
 	return now;
 }

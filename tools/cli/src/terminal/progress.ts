@@ -1,9 +1,12 @@
-import type { Streams } from './output.js';
+import type { Writable } from 'node:stream';
+
+/** A stream that may be a terminal. */
+export type Terminal = Writable & { isTTY?: boolean; columns?: number };
 
 const intervalsMs = { terminal: 250, lines: 10_000 };
 
 /** The progress of long work on standard error: one line that is replaced on a terminal, and a line every 10 seconds elsewhere. */
-export function createProgress(stderr: Streams['stderr'], now = () => performance.now()) {
+export function createProgress(stderr: Terminal, now = () => performance.now()) {
 	const { isTTY = false, columns } = stderr;
 	let nextAt = isTTY ? 0 : now() + intervalsMs.lines;
 	let isShown = false;

@@ -2,14 +2,14 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { escapeControls, escapeJsonLines } from '@contacts/common/observability/escape-controls.js';
-import { CommandError, UsageError } from './errors.js';
-import { createProgress } from './progress.js';
+import { CommandError, UsageError } from '../errors.js';
+import { createProgress, type Terminal } from './progress.js';
 import { hang, tableOf } from './table.js';
 
 export interface Streams {
 	stdin: Readable & { isTTY?: boolean };
-	stdout: Writable & { isTTY?: boolean; columns?: number };
-	stderr: Writable & { isTTY?: boolean; columns?: number };
+	stdout: Terminal;
+	stderr: Terminal;
 }
 
 /** What a command works with. */

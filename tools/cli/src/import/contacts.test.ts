@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { RecordError } from './save-records.js';
-import { toContact } from './to-contact.js';
+import { toContact } from './contacts.js';
+import { RecordError } from './parts.js';
 
 const reasonOf = (fields: Record<string, unknown>) => {
 	try {

@@ -1,4 +1,4 @@
-import { InterruptedError } from './errors.js';
+import { InterruptedError } from '../errors.js';
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 

@@ -6,9 +6,9 @@ import { text } from 'node:stream/consumers';
 import { addProject } from '@contacts/testing/app.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
+import { contacts, environmentOf, main } from '../testing/command.js';
 import { createOutput } from './output.js';
 import { describePart } from './progress.js';
-import { contacts, environmentOf, main } from './testing/command.js';
 
 /** More rows than a function of JavaScript takes arguments, and more than a pipe holds. */
 const count = 150_000;

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { describeHolder } from '@contacts/common/database/advisory-lock.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
@@ -13,15 +14,15 @@ import {
 } from '@contacts/crm-sync/mirror/configuration.js';
 import { confirmLoss, requestRun, withdrawRequest } from '@contacts/crm-sync/mirror/requests.sql.js';
 import { type RunRow, readRuns, readServingRun } from '@contacts/crm-sync/mirror/runs.sql.js';
-import { describeHolder, findLockHolder } from '@contacts/crm-sync/mirror/session.sql.js';
+import { findLockHolder } from '@contacts/crm-sync/mirror/session.sql.js';
 import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
 import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/mirror/unreadable-phones.sql.js';
-import { findDatabaseUrl, withDatabase } from './connection.js';
-import { explainFailure } from './crm-advice.js';
-import { CommandError, InterruptedError } from './errors.js';
-import { interruptible } from './interrupt.js';
-import type { Context, OutputOptions } from './output.js';
-import { recordOperation } from './projects.sql.js';
+import { findDatabaseUrl, withDatabase } from '../connection.js';
+import { CommandError, InterruptedError } from '../errors.js';
+import { recordOperation } from '../sql/audit.sql.js';
+import { interruptible } from '../terminal/interrupt.js';
+import type { Context, OutputOptions } from '../terminal/output.js';
+import { explainFailure } from './advice.js';
 
 export interface SyncOptions extends OutputOptions {
 	/** Do it here if no synchroniser runs. */

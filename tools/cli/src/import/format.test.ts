@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { contactColumns } from '../commands/import.js';
-import { maxRecordLength, readCsv, readNdjson, type SourceRecord } from './read-records.js';
+import { contactColumns } from './contacts.js';
+import { readCsv } from './csv.js';
+import { maxRecordLength, type SourceRecord } from './lines.js';
+import { readNdjson } from './ndjson.js';
 
 async function* cut(file: string | Buffer, size: number): AsyncGenerator<Buffer> {
 	const bytes = Buffer.from(file);
@@ -71,6 +73,11 @@ describe('CSV', () => {
 				'8 5 b',
 			],
 		],
+		[
+			'a quoted value behind such a quote, whose text is never taken for records',
+			'bitrix_id,name\n2"a,"b\n3,c\n"\n4,d\n',
+			['2: a quote within a value: the value needs quotes, and this one is doubled', '5 4 d'],
+		],
 	])('%s', async (_, file, expected) => {
 		for (const size of [1, 3, 65_536]) expect(await summary(file, size)).toEqual(expected);
 	});
@@ -97,7 +104,7 @@ describe('CSV', () => {
 	});
 
 	const quote = 'a quote is opened there, and none closes it at the end of a field';
-	const tooLong = `a record is longer than ${maxRecordLength} characters, or a quote is not closed`;
+	const tooLong = `a record is longer than ${maxRecordLength} bytes, or a quote is not closed`;
 	test.each([
 		['a quote that nothing closes', '3,"c\n4,d\n', quote],
 		['a quote that the quote of a later record seems to close', '3,"c\n4,"d, e"\n5,f\n', quote],

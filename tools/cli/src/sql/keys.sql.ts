@@ -1,13 +1,7 @@
 import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
-import { CommandError } from './errors.js';
-
-/** The format of a project code. */
-export const projectCode = /^[a-z0-9][a-z0-9_-]{0,62}$/;
-
-/** ISO 8601 in UTC, to the second. */
-const isoUtc = (sql: Sql, column: string) =>
-	sql.unsafe(`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`);
+import { isoTime } from '@contacts/common/database/iso-time.sql.js';
+import { CommandError } from '../errors.js';
 
 export function readProjects(sql: Sql): Promise<readonly object[]> {
 	return sql`
@@ -15,7 +9,7 @@ export function readProjects(sql: Sql): Promise<readonly object[]> {
 		       case when p.disabled_at is null then 'enabled' else 'disabled' end as state,
 		       p.sandbox,
 		       count(k.id) filter (where k.revoked_at is null and (k.expires_at is null or k.expires_at > now()))::int as live_keys,
-		       ${isoUtc(sql, 'p.created_at')} as created_at
+		       ${isoTime(sql, 'p.created_at')} as created_at
 		from projects p left join api_keys k on k.project_id = p.id
 		group by p.id order by p.code`;
 }
@@ -36,10 +30,10 @@ export function readKeys(sql: Sql, project?: string): Promise<readonly object[]>
 		       k.name,
 		       k.service,
 		       case when k.revoked_at is not null then 'revoked' when k.expires_at <= now() then 'expired' else 'live' end as state,
-		       ${isoUtc(sql, 'k.created_at')} as created_at,
-		       ${isoUtc(sql, 'k.expires_at')} as expires_at,
-		       ${isoUtc(sql, 'k.revoked_at')} as revoked_at,
-		       ${isoUtc(sql, 'u.last_used_at')} as last_used_at
+		       ${isoTime(sql, 'k.created_at')} as created_at,
+		       ${isoTime(sql, 'k.expires_at')} as expires_at,
+		       ${isoTime(sql, 'k.revoked_at')} as revoked_at,
+		       ${isoTime(sql, 'u.last_used_at')} as last_used_at
 		from api_keys k
 		join projects p on p.id = k.project_id
 		left join api_key_uses u on u.key_id = k.id
@@ -84,43 +78,8 @@ export async function rotateKey(sql: Sql, id: number, hash: Buffer, overlap: num
 			select project_id, ${hash}, name, service, now() + lifetime, lifetime from live
 			returning id, project_id, name, service, expires_at
 		)
-		select new.id::float8 as id, p.code as project, new.name, new.service, ${isoUtc(sql, 'new.expires_at')} as expires_at,
-		       ${isoUtc(sql, 'old.expires_at')} as old_expires_at, live.was_ending
+		select new.id::float8 as id, p.code as project, new.name, new.service, ${isoTime(sql, 'new.expires_at')} as expires_at,
+		       ${isoTime(sql, 'old.expires_at')} as old_expires_at, live.was_ending
 		from new, old, live, projects p where p.id = new.project_id`;
 	return row;
-}
-
-/** The operations that are not about one project. The database accepts no others. */
-export const operations = [
-	'subscription started',
-	'subscription ended',
-	'subscriptions import started',
-	'subscriptions imported',
-	'person exported',
-	'person erased',
-	'personal contacts pruned',
-	'contacts import started',
-	'contacts imported',
-	'mass deletion confirmed',
-	'new configuration confirmed',
-] as const;
-
-export type Operation = (typeof operations)[number];
-
-/** Records an operation in the audit log. @throws the PostgreSQL error 23514 when the details take more than 16 KiB as JSON */
-export async function recordOperation(sql: Sql, operation: Operation, details: object): Promise<void> {
-	await sql`select record_operation(${operation}, ${JSON.stringify(details)}::text::jsonb)`;
-}
-
-interface AuditRow {
-	details: Record<string, unknown>;
-}
-
-/** Changes of projects and keys, and operations, newest first. */
-export function readAudit(sql: Sql, limit: number, project?: string): Promise<readonly AuditRow[]> {
-	return sql<AuditRow[]>`
-		select ${isoUtc(sql, 'at')} as at, actor, role, action, project, key_id::float8 as key_id, details
-		from audit_log
-		${project === undefined ? sql`` : sql`where project = ${project}`}
-		order by id desc limit ${limit}`;
 }
