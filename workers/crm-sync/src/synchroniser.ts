@@ -12,7 +12,7 @@ import {
 	needsFullRun,
 	requireConfirmed,
 } from './mirror/configuration.js';
-import { beginRun, closeInterruptedRuns, endRun, prune, type RunKind, saveProgress } from './mirror/runs.sql.js';
+import { beginRun, closeInterruptedRuns, endRun, prune, type RunKind } from './mirror/runs.sql.js';
 import { allContacts, type Session } from './mirror/session.js';
 import {
 	discardFull,
@@ -41,32 +41,19 @@ export interface SynchroniserOptions extends Partial<Pick<RunContext, 'onUnmappe
 	onCrmError?: (error: Bitrix24Error) => void;
 }
 
-/** Each function throws ConfigurationDiffersError if the mirror belongs to another configuration by now. */
-export interface Synchroniser {
-	/**
-	 * Makes a full run from the start if `full`; else a full run that is due or unfinished; else an incremental run.
-	 *
-	 * @param request when a command has requested this run. The mirror is then complete up to then: what has changed since an
-	 *   unfinished full run began is read too.
-	 */
-	run(options?: { full?: boolean; requestedAt?: string }): Promise<RunRecord>;
-	/** @throws Bitrix24Error `pause`: events do not wait for the end of a rate-limit pause, so that runs and requests go on */
-	events(): Promise<RunRecord>;
-}
-
 /** After an error that somebody has to fix, no request is made for this long. */
 export const circuitBreakMs = 600_000;
-
-/** How often the run's row shows the progress. */
-const progressIntervalMs = 1000;
 
 const refusedCategories =
 	'the CRM does not tell the categories of its contacts: only the general one is read, and what is mirrored of others stays';
 
 const missingOptions = 'BITRIX24_TROUBLE_OPTIONS names options that the field BITRIX24_UF_TROUBLE does not have';
 
-/** Keeps the mirror equal to the CRM's contacts, on the session that holds the lock. */
-export async function createSynchroniser(options: SynchroniserOptions): Promise<Synchroniser> {
+/**
+ * Keeps the mirror equal to the CRM's contacts, on the session that holds the lock. Each function throws ConfigurationDiffersError if
+ * the mirror belongs to another configuration by now.
+ */
+export async function createSynchroniser(options: SynchroniserOptions) {
 	const { config, session, clock, logger, signal, responseTimeoutMs } = options;
 	const { onUnmapped = () => undefined, onUnread = () => undefined } = options;
 	await session.run(closeInterruptedRuns);
@@ -80,18 +67,12 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			logger.warn({ method: error.method, code: error.code, kind: error.kind }, 'error of the CRM');
 			options.onCrmError?.(error);
 		},
-		async onPause(error) {
-			await session.run((sql) => saveBlock(sql, error));
-			if (error !== undefined)
-				logger.warn({ method: error.method, until: isoTime(error.until) }, 'waiting for the end of a rate-limit pause');
-		},
+		onPause: (error) => session.run((sql) => saveBlock(sql, error)),
 	});
 	const own = mirrorConfiguration(config);
 	/** It is opened once: what it has found out about its lists holds as long as the process. */
 	const crm = createCrm(client, config.codes);
 	let isPrepared = false;
-	let isRefusalLogged = false;
-	let progressSavedAt = Number.NEGATIVE_INFINITY;
 	/** When the last full run was found incomplete. */
 	let incompleteAt = Number.NEGATIVE_INFINITY;
 
@@ -117,7 +98,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	}
 
 	/** Stores what this run assigns to the mirror, after the CRM has responded: a wrong address must not count as mirrored. */
-	async function adopt({ configuration: stored }: SyncState, plan?: Plan): Promise<void> {
+	async function adopt(state: SyncState, plan?: Plan): Promise<void> {
+		const { configuration: stored, categories_refused_by: knownRefusal } = state;
 		const isNew = needsFullRun(stored, own);
 		// First: a crash in between must not let the new configuration or category continue the run of the old ones.
 		const isIncomplete = plan?.reason === 'a category that was not read';
@@ -128,9 +110,8 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		}
 		if (plan === undefined) return;
 		const { ordinary, refusedBy = null } = crm.categories();
+		if (refusedBy !== null && refusedBy !== knownRefusal) logger.warn({ code: refusedBy }, refusedCategories);
 		await session.run((sql) => saveCategories(sql, [...ordinary], refusedBy));
-		if (refusedBy !== null && !isRefusalLogged) logger.warn({ code: refusedBy }, refusedCategories);
-		isRefusalLogged = refusedBy !== null;
 	}
 
 	/** Records a run in the log of runs, and stores the reason if the synchroniser is blocked. */
@@ -144,16 +125,10 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 		const before = client.requests;
 		const counts = { seen: 0, created: 0, changed: 0, deleted: 0, unread: 0, requests: 0 };
 		const record: RunRecord = { kind, ...counts, isHeld: false };
-		const onProgress: RunContext['onProgress'] = (total) => {
-			if (clock.now() - progressSavedAt < progressIntervalMs) return;
-			progressSavedAt = clock.now();
-			// Not critical: the run itself notices a lost connection.
-			session.run((sql) => saveProgress(sql, runId, record.seen, total)).catch(() => undefined);
-		};
 		const { mapping } = config;
 		let outcome = 'failed';
 		try {
-			await work({ crm, session, mapping, clock, logger, runId, record, onProgress, onUnmapped, onUnread });
+			await work({ crm, session, mapping, clock, logger, runId, record, onUnmapped, onUnread });
 			outcome = record.isHeld ? 'held' : 'done';
 		} catch (error) {
 			if (signal?.aborted) {
@@ -182,27 +157,33 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 	}
 
 	return {
-		async run({ full = false, requestedAt } = {}) {
+		/**
+		 * Makes a full run from the start if `full`; else a full run that is due or unfinished; else an incremental run.
+		 *
+		 * @param requestedAt when a command has requested this run. The mirror is then complete up to then: what has changed since an
+		 *   unfinished full run began is read too.
+		 */
+		async run({ full = false, requestedAt }: { full?: boolean; requestedAt?: string } = {}): Promise<RunRecord> {
 			const state = await readOwnState();
 			const request = full ? 'full' : requestedAt === undefined ? undefined : 'incremental';
-			const plan = () => {
-				const [categories, now, { intervalMs }] = [crm.categories().ordinary, clock.now(), config];
-				return planRun({ state, request, own, categories, now, intervalMs, incompleteAt });
-			};
-			return recordRun(plan().kind, requestedAt, async (context) => {
-				await prepare(plan().kind);
-				// Again, with the categories of the CRM.
-				const planned = plan();
-				const { kind, fromStart } = planned;
+			const { intervalMs } = config;
+			const planWith = (categories: Iterable<number>) =>
+				planRun({ state, request, own, categories, now: clock.now(), intervalMs, incompleteAt });
+			const { kind: expected } = planWith([]);
+			return recordRun(expected, requestedAt, async (context) => {
+				await prepare(expected);
+				const plan = planWith(crm.categories().ordinary);
+				const { kind, fromStart } = plan;
 				context.record.kind = kind;
-				logger.info({ run: context.runId, ...planned }, 'run begins');
-				await adopt(state, planned);
+				logger.info({ run: context.runId, ...plan }, 'run begins');
+				await adopt(state, plan);
 				if (kind === 'incremental') return incrementalRun(context, state.watermark ?? 0);
 				await fullRun(context, fromStart ? undefined : (state.full_cursor ?? 0));
 				if (requestedAt !== undefined && !fromStart) await incrementalRun(context, state.full_watermark ?? 0);
 			});
 		},
-		async events() {
+		/** @throws Bitrix24Error `pause`: events do not wait for the end of a rate-limit pause, so that runs and requests go on */
+		async events(): Promise<RunRecord> {
 			const state = await readOwnState();
 			return recordRun('events', undefined, async (context) => {
 				await prepare('events');
@@ -211,8 +192,4 @@ export async function createSynchroniser(options: SynchroniserOptions): Promise<
 			});
 		},
 	};
-}
-
-function isoTime(milliseconds: number | undefined): string | undefined {
-	return milliseconds === undefined ? undefined : new Date(milliseconds).toISOString();
 }

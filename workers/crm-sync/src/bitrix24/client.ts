@@ -41,29 +41,7 @@ export type CommandResult = { result: unknown } | Bitrix24Error;
 /** The CRM refuses longer batches. */
 export const maxCommands = 50;
 
-export interface CrmClient {
-	/**
-	 * @param read parses the response. If it throws a Bitrix24Error, the call is retried like any other
-	 * @param waits whether to wait for the end of a rate-limit pause. Default: true
-	 * @throws Bitrix24Error after the retries of its kind
-	 */
-	call<T>(
-		method: string,
-		params: Record<string, unknown>,
-		read: (response: CrmResponse) => T,
-		options?: { waits: boolean },
-	): Promise<T>;
-	/**
-	 * Up to `maxCommands`, in one request unless the CRM is slow. A failed command returns its error instead of a response, after
-	 * the retries of the error's kind. The other responses are kept even after a `pause` or a `stop`. A batch that is cut off is
-	 * halved; a single command that is cut off is `unread`, unless the CRM is down.
-	 *
-	 * @param waits whether to wait for the end of a rate-limit pause
-	 */
-	batch(commands: Command[], options: { waits: boolean }): Promise<CommandResult[]>;
-	/** The number of requests so far. */
-	readonly requests: number;
-}
+export type CrmClient = ReturnType<typeof createCrmClient>;
 
 interface CrmClientOptions extends PostOptions {
 	policy: BucketPolicy;
@@ -90,15 +68,13 @@ const gatewayTimeout = 504;
  * Calls the REST interface of Bitrix24 through an inbound webhook, one request at a time, within the CRM's limits. All its
  * methods only read, so each may be sent again.
  */
-export function createCrmClient(options: CrmClientOptions): CrmClient {
+export function createCrmClient(options: CrmClientOptions) {
 	const { policy, clock, signal, onError = () => undefined, onPause } = options;
 	/** Where the token bucket stands. It begins empty: the process before may have just sent a burst. */
 	let arrival = Number.POSITIVE_INFINITY;
 	let requests = 0;
 	/** How many commands a batch has: fewer than the CRM accepts, if it has not returned so many in time. */
 	let batchSize = maxCommands;
-	/** How many single commands were cut off. */
-	let slowCommands = 0;
 	/** When the first pause of a method began since the CRM has last executed it, and when the latest one ends. */
 	const pauses = new Map<string, { begin: number; end: number }>();
 
@@ -170,6 +146,12 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		};
 	}
 
+	/**
+	 * @param read parses the response. If it throws a Bitrix24Error, the call is retried like any other
+	 * @param waits whether to wait for the end of a rate-limit pause
+	 * @param cutOffs how often it may be cut off until that is an error
+	 * @throws Bitrix24Error after the retries of its kind
+	 */
 	async function call<T>(
 		method: string,
 		params: Record<string, unknown>,
@@ -190,11 +172,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 		}
 	}
 
-	/**
-	 * Sends commands in one request, and retries it.
-	 *
-	 * @param cutOffs how often it may be cut off until that is an error
-	 */
+	/** Sends commands in one request, and retries it. */
 	async function sendBatch(commands: NamedCommand[], waits: boolean, cutOffs: number): Promise<Outcomes> {
 		const cmd = Object.fromEntries(commands.map(([name, command]) => [name, queryOf(command)]));
 		const options = { waits, cutOffs };
@@ -238,40 +216,52 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 	 * @param isUp whether the CRM is known to finish others
 	 * @throws CutOffError when it finishes none: then it is the CRM, and not one of its records
 	 */
-	async function sendHalving(commands: NamedCommand[], waits: boolean, isUp = false): Promise<Outcomes> {
-		const [[name, { method }] = ['', anyCommand]] = commands;
+	async function sendHalving(commands: NamedCommand[], waits: boolean, isUp: boolean): Promise<Outcomes> {
+		const begun = clock.now();
 		try {
-			return await sendBatch(commands, waits, isUp ? 1 : maxCutOffs);
+			const outcomes = await sendBatch(commands, waits, isUp ? 1 : maxCutOffs);
+			const isQuick = clock.now() - begun < quickBatchMs;
+			if (!isUp && isQuick && commands.length === batchSize) batchSize = Math.min(2 * batchSize, maxCommands);
+			return outcomes;
 		} catch (error) {
 			if (!(error instanceof CutOffError)) throw error;
 			// What is too large was finished.
 			if (!isUp && error.kind === 'retry' && !(await finishesAny(commands, waits))) throw error;
-			if (commands.length === 1) {
-				slowCommands++;
-				return new Map([[name, new Bitrix24Error('unread', error.code, method)]]);
+			if (commands.length > 1) {
+				const half = Math.ceil(commands.length / 2);
+				batchSize = Math.min(batchSize, half);
+				return sendParts(commands, waits, half);
 			}
-			const half = Math.ceil(commands.length / 2);
-			batchSize = Math.min(batchSize, half);
-			return sendParts(partsOf(commands, half), (part) => sendHalving(part, waits, true));
+			return new Map(commands.map(([name, { method }]) => [name, new Bitrix24Error('unread', error.code, method)]));
 		}
 	}
 
-	/** Sends commands in as many requests as they need. The size that passes is kept, unless a single command was too slow. */
-	async function sendAll(commands: NamedCommand[], waits: boolean): Promise<Outcomes> {
-		const [size, slow] = [batchSize, slowCommands];
-		return sendParts(partsOf(commands, size), async (part) => {
-			const begun = clock.now();
-			const outcomes = await sendHalving(part, waits);
-			if (slowCommands > slow) batchSize = size;
-			if (part.length === batchSize && clock.now() - begun < quickBatchMs)
-				batchSize = Math.min(2 * batchSize, maxCommands);
-			return outcomes;
-		});
+	/**
+	 * Sends commands in parts. Those after a `stop` or a `pause` are not sent, and have its error.
+	 *
+	 * @param half the size of the parts, if they are halves; undefined: as many commands as pass
+	 */
+	async function sendParts(commands: NamedCommand[], waits: boolean, half?: number): Promise<Outcomes> {
+		const outcomes: Outcomes = new Map();
+		for (let from = 0; from < commands.length; from = outcomes.size) {
+			const part = commands.slice(from, from + (half ?? batchSize));
+			for (const [name, outcome] of await sendHalving(part, waits, half !== undefined)) outcomes.set(name, outcome);
+			const blocked = [...outcomes.values()].find(isBlock);
+			if (blocked !== undefined) for (const [name] of commands.slice(outcomes.size)) outcomes.set(name, blocked);
+		}
+		return outcomes;
 	}
 
 	return {
 		call,
-		async batch(commands, { waits }) {
+		/**
+		 * Up to `maxCommands`, in one request unless the CRM is slow. A failed command returns its error instead of a response, after
+		 * the retries of the error's kind. The other responses are kept even after a `pause` or a `stop`. A batch that is cut off is
+		 * halved; a single command that is cut off is `unread`, unless the CRM is down.
+		 *
+		 * @param waits whether to wait for the end of a rate-limit pause
+		 */
+		async batch(commands: Command[], { waits }: { waits: boolean }): Promise<CommandResult[]> {
 			for (const method of new Set(commands.map((command) => command.method))) {
 				const paused = await waitForPause(method, waits);
 				if (paused !== undefined) throw paused;
@@ -281,7 +271,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			const outcomes: Outcomes = new Map();
 			let left = named;
 			for (let tries = 1; left.length > 0; tries++) {
-				const sent = await sendAll(left, waits);
+				const sent = await sendParts(left, waits);
 				for (const [name, outcome] of sent) outcomes.set(name, outcome);
 				const errors = [...sent.values()].filter((outcome) => outcome instanceof Bitrix24Error);
 				// A missing record is not an error of the CRM.
@@ -296,6 +286,7 @@ export function createCrmClient(options: CrmClientOptions): CrmClient {
 			}
 			return named.flatMap(([name]) => outcomes.get(name) ?? []);
 		},
+		/** The number of requests so far. */
 		get requests() {
 			return requests;
 		},
@@ -307,27 +298,6 @@ type NamedCommand = [name: string, command: Command];
 
 /** By the name of the command. */
 type Outcomes = Map<string, CommandResult>;
-
-function partsOf(commands: NamedCommand[], size: number): NamedCommand[][] {
-	const parts: NamedCommand[][] = [];
-	for (let from = 0; from < commands.length; from += size) parts.push(commands.slice(from, from + size));
-	return parts;
-}
-
-/** Sends parts one after the other. Those after a `stop` or a `pause` are not sent, and have its error. */
-async function sendParts(
-	parts: NamedCommand[][],
-	send: (part: NamedCommand[]) => Promise<Outcomes>,
-): Promise<Outcomes> {
-	const outcomes: Outcomes = new Map();
-	let blocked: CommandResult | undefined;
-	for (const part of parts) {
-		for (const [name, outcome] of blocked === undefined ? await send(part) : []) outcomes.set(name, outcome);
-		for (const [name] of part) if (blocked !== undefined) outcomes.set(name, blocked);
-		blocked ??= [...outcomes.values()].find(isBlock);
-	}
-	return outcomes;
-}
 
 /** Whether further commands would fail for the same reason. */
 const isBlock = (outcome: CommandResult) =>

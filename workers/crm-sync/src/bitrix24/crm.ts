@@ -1,4 +1,4 @@
-import { type Command, type CrmClient, type CrmResponse, maxCommands } from './client.js';
+import { type Command, type CommandResult, type CrmClient, type CrmResponse, maxCommands } from './client.js';
 import {
 	type CrmContact,
 	type CustomFields,
@@ -52,41 +52,7 @@ interface PageQuery {
 	changedSince?: number;
 }
 
-/** The contacts of a CRM. Every method throws Bitrix24Error. */
-export interface Crm {
-	/**
-	 * Reads the categories. Before that, only the general one is known. When a contact is in one that is not known, they are read
-	 * again, once until the next call.
-	 *
-	 * @param waits whether to wait for the end of a rate-limit pause
-	 */
-	readCategories(options: { waits: boolean }): Promise<void>;
-	categories(): Categories;
-	/** How many contacts there are in the ordinary categories, and the CRM's clock. */
-	count(): Promise<{ total: number | undefined; at: number }>;
-	/**
-	 * Up to 50 contacts with a higher ID, in the order of their IDs, changed at or after a time in milliseconds since the epoch.
-	 * Only a page without a last contact is the end.
-	 */
-	page(query: PageQuery): Promise<Page>;
-	/** The parameters of crm.item.list for a page. */
-	pageParams(query: PageQuery): Record<string, unknown>;
-	/**
-	 * Reads contacts by their IDs, 50 a request, and yields the result of each request: results next to an error of the CRM
-	 * are yielded before the error is thrown.
-	 *
-	 * @param waits whether to wait for the end of a rate-limit pause
-	 */
-	lookUp(ids: number[], options: { waits: boolean }): AsyncGenerator<Found>;
-	/**
-	 * Reads the custom fields and their options. Before that, there are none. A configured field that the CRM lacks is an
-	 * error, so that nothing is overwritten with nulls.
-	 *
-	 * @param waits whether to wait for the end of a rate-limit pause. Default: true
-	 */
-	readFields(options?: { waits: boolean }): Promise<void>;
-	fields(): CustomFields;
-}
+export type Crm = ReturnType<typeof createCrm>;
 
 /** The ID of the general category, which every CRM has. */
 const general = 0;
@@ -100,8 +66,12 @@ const notSupported = 'ENTITY_TYPE_NOT_SUPPORTED';
 /** Maximum number of contacts to compare. A CRM may have none with two companies, so a list can't always be proven complete. */
 const maxCompared = 1000;
 
-/** @param codes which custom field has which meaning */
-export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
+/**
+ * The contacts of a CRM. Every method throws Bitrix24Error. `waits` is whether to wait for the end of a rate-limit pause.
+ *
+ * @param codes which custom field has which meaning
+ */
+export function createCrm(client: CrmClient, codes: FieldCodes) {
 	let fields: CustomFields = { trouble: undefined, reason: undefined };
 	let categories: Categories = { ordinary: new Set([general]), system: new Set() };
 	let hasReadAgain = false;
@@ -169,11 +139,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			hasReadAgain = true;
 			await readCategories(waits);
 		}
-		for (const [index, id] of ids.entries()) {
-			const outcome = outcomes[index];
-			if (outcome instanceof Bitrix24Error) addError(found, id, outcome);
-			else addItem(found, id, items.get(id), categories);
-		}
+		for (const [index, id] of ids.entries()) add(found, id, outcomes[index], items.get(id), categories);
 		const errors = outcomes.filter((outcome) => outcome instanceof Bitrix24Error);
 		const errorOf = (kind: ErrorKind) => errors.find((each) => each.kind === kind);
 		return { found, items, error: errorOf('stop') ?? errorOf('pause') ?? errorOf('slow_down') };
@@ -181,6 +147,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 
 	const categoryFilter = () => ({ '@categoryId': [...categories.ordinary] });
 
+	/** The parameters of crm.item.list for a page. */
 	function pageParams({ after, changedSince }: PageQuery): Record<string, unknown> {
 		return {
 			entityTypeId,
@@ -194,13 +161,21 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 	}
 
 	return {
-		async readCategories({ waits }) {
+		/**
+		 * Reads the categories. Before that, only the general one is known. When a contact is in one that is not known, they are read
+		 * again, once until the next call.
+		 */
+		async readCategories({ waits }: { waits: boolean }): Promise<void> {
 			hasReadAgain = false;
 			await readCategories(waits);
 		},
 		categories: () => categories,
 		fields: () => fields,
-		async readFields(options) {
+		/**
+		 * Reads the custom fields and their options. Before that, there are none. A configured field that the CRM lacks is an error, so
+		 * that nothing is overwritten with nulls.
+		 */
+		async readFields(options?: { waits: boolean }): Promise<void> {
 			if (codes.trouble === undefined && codes.reason === undefined) return;
 			const read = ({ result }: CrmResponse) => {
 				if (!isRow(result) || !isRow(result.fields)) throw new Bitrix24Error('retry', 'no_fields', 'crm.item.fields');
@@ -208,6 +183,7 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			};
 			fields = await client.call('crm.item.fields', { entityTypeId }, read, options);
 		},
+		/** How many contacts there are in the ordinary categories, and the CRM's clock. */
 		async count() {
 			const params = { entityTypeId, select: ['id'], filter: categoryFilter(), order: { id: 'ASC' }, start: 0 };
 			const { total, at } = await client.call('crm.item.list', params, (response) => response);
@@ -215,7 +191,11 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			return { total, at };
 		},
 		pageParams,
-		async page(query) {
+		/**
+		 * Up to 50 contacts with a higher ID, in the order of their IDs, changed at or after a time in milliseconds since the epoch. Only a
+		 * page without a last contact is the end.
+		 */
+		async page(query: PageQuery): Promise<Page> {
 			const { rows, at } = await client.call('crm.item.list', pageParams(query), ({ result, at }) => ({
 				rows: readRows(isRow(result) ? result.items : undefined, fields, query.after),
 				at,
@@ -235,7 +215,11 @@ export function createCrm(client: CrmClient, codes: FieldCodes): Crm {
 			compare(doubtful, items);
 			return { ...end, ...found, contacts: [...contacts, ...found.contacts] };
 		},
-		async *lookUp(ids, { waits }) {
+		/**
+		 * Reads contacts by their IDs, 50 a request, and yields the result of each request: results next to an error of the CRM are
+		 * yielded before the error is thrown.
+		 */
+		async *lookUp(ids: number[], { waits }: { waits: boolean }): AsyncGenerator<Found> {
 			for (let from = 0; from < ids.length; from += maxCommands) {
 				const { found, error } = await lookUpSome(ids.slice(from, from + maxCommands), waits);
 				yield found;
@@ -251,24 +235,19 @@ export const timeOf = ({ updatedTime }: Item): number =>
 
 export const itemCommand = (id: number): Command => ({ method: 'crm.item.get', params: { entityTypeId, id } });
 
-function addError({ deleted, denied, unread }: Found, id: number, { kind, code }: Bitrix24Error): void {
-	if (kind === 'not_found') deleted.push(id);
-	else if (kind === 'access_denied') denied.push(id);
-	else if (kind === 'retry' || kind === 'unread') unread.set(id, code);
-}
-
-function addItem(
-	{ contacts, deleted, denied, unread }: Found,
-	id: number,
-	item: Item | undefined,
-	{ ordinary, system, refusedBy }: Categories,
-): void {
-	if (item === undefined) unread.set(id, 'no_item');
+function add(found: Found, id: number, outcome: CommandResult | undefined, item: Item | undefined, known: Categories) {
+	const { contacts, unread, deleted, denied } = found;
+	if (outcome instanceof Bitrix24Error) {
+		const { kind, code } = outcome;
+		if (kind === 'not_found') deleted.push(id);
+		else if (kind === 'access_denied') denied.push(id);
+		else if (kind === 'retry' || kind === 'unread') unread.set(id, code);
+	} else if (item === undefined) unread.set(id, 'no_item');
 	else if (item.categoryId === undefined) unread.set(id, 'no_category');
 	// The CRM itself says that this is not an ordinary contact (any more).
-	else if (system.has(item.categoryId)) deleted.push(id);
-	else if (!ordinary.has(item.categoryId)) {
-		if (refusedBy === undefined) unread.set(id, 'unknown_category');
+	else if (known.system.has(item.categoryId)) deleted.push(id);
+	else if (!known.ordinary.has(item.categoryId)) {
+		if (known.refusedBy === undefined) unread.set(id, 'unknown_category');
 		else denied.push(id);
 	} else {
 		const contact = contactOf(item);

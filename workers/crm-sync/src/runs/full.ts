@@ -2,6 +2,7 @@ import type { Found } from '../bitrix24/crm.js';
 import { Bitrix24Error } from '../bitrix24/errors.js';
 import { createMapper } from '../mapping.js';
 import { takeConfirmation } from '../mirror/requests.sql.js';
+import { saveProgress } from '../mirror/runs.sql.js';
 import { allContacts } from '../mirror/session.js';
 import { countStaging, finishFull, readMissing, stagePage } from '../mirror/staging.sql.js';
 import { beginFull, discardFull } from '../mirror/state.sql.js';
@@ -25,7 +26,7 @@ import { judge } from './verdict.js';
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
  */
 export async function fullRun(context: RunContext, cursor: number | undefined): Promise<void> {
-	const { crm, session, logger, record, onProgress, onUnread } = context;
+	const { crm, session, logger, runId, record, onUnread } = context;
 	const map = createMapper(context);
 	const examples = new Map<string, number>();
 	let handlesEvents = true;
@@ -60,7 +61,7 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 		last = page.last;
 		await stage(page);
 		record.seen += page.contacts.length + page.unread.size;
-		onProgress(total);
+		await session.run((sql) => saveProgress(sql, runId, record.seen, total));
 	}
 
 	const listed = await session.run(countStaging, allContacts);
@@ -74,7 +75,7 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 	}
 	if (isHeld) {
 		logger.error(
-			{ run: context.runId, ...lost, live: listed.live },
+			{ run: runId, ...lost, live: listed.live },
 			'the CRM lacks too much: what is stored stays until somebody confirms',
 		);
 	} else {
@@ -87,7 +88,7 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 		}
 	}
 	const { denied, unread } = await session.run(countStaging, allContacts);
-	const held = isHeld ? { run: context.runId, ...lost } : undefined;
+	const held = isHeld ? { run: runId, ...lost } : undefined;
 	const { phones, ...changes } = await session.run((sql) => finishFull(sql, { held, denied, unread }), allContacts);
 	addCounts(record, { ...changes, unread });
 	record.isHeld = isHeld;

@@ -1,5 +1,6 @@
 import { Bitrix24Error } from '../bitrix24/errors.js';
 import { createMapper } from '../mapping.js';
+import { saveProgress } from '../mirror/runs.sql.js';
 import { saveContacts } from '../mirror/staging.sql.js';
 import { finishIncremental } from '../mirror/state.sql.js';
 import { addCounts, addExamples, IncompleteRunError, type RunContext } from './run.js';
@@ -16,7 +17,7 @@ const overlapMs = 600_000;
  * @throws Bitrix24Error, SessionLostError, IncompleteRunError
  */
 export async function incrementalRun(context: RunContext, watermark: number): Promise<void> {
-	const { crm, session, record, onProgress, onUnread } = context;
+	const { crm, session, runId, record, onUnread } = context;
 	const map = createMapper(context);
 	const examples = new Map<string, number>();
 	const changed = (after: number) => crm.page({ after, changedSince: watermark - overlapMs });
@@ -29,11 +30,11 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 		const saved = await session.run((sql) => saveContacts(sql, found));
 		addExamples(examples, found.unread);
 		addCounts(record, { ...saved, seen: found.contacts.length, unread: found.unread.size });
-		onProgress(undefined);
+		await session.run((sql) => saveProgress(sql, runId, record.seen, undefined));
 	}
 	if (record.unread > 0) {
 		onUnread('incremental', record.unread);
 		throw IncompleteRunError.ofContacts(record, examples);
 	}
-	await session.run((sql) => finishIncremental(sql, context.runId, begun));
+	await session.run((sql) => finishIncremental(sql, runId, begun));
 }

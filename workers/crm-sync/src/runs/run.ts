@@ -26,8 +26,6 @@ export interface RunContext {
 	runId: number;
 	/** Each run adds what it has done. */
 	record: RunRecord;
-	/** Called after each page with the total number of contacts, if it is known. */
-	onProgress(total: number | undefined): void;
 	/** Called for each value that could not be mapped, or was cut. */
 	onUnmapped(column: ContactColumn): void;
 	/** Called for contacts that the CRM did not return, or not completely: what is stored of them stays. */
