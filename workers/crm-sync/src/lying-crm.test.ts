@@ -162,6 +162,8 @@ describe('a CRM that is slow', () => {
 			when: ({ params }) => when(Object.values(params.cmd as Record<string, string>)),
 		});
 
+	const timeouts = () => sync.standIn.requests.filter(({ status }) => status === 504).length;
+
 	beforeEach(async () => {
 		sync = await startSync({ lists: { companyIds: 'absent' } });
 		sync.fill(120);
@@ -174,19 +176,33 @@ describe('a CRM that is slow', () => {
 		expect((await sync.state()).last_success_at).not.toBe(null);
 	});
 
-	test('at one contact leaves it unread, and the mirror does not count as equal to the CRM', async () => {
-		const [, slow = 0] = sync.ids();
+	test('at one contact leaves it as it is and has the others read, after eight timeouts, and the mirror does not count as equal to the CRM', async () => {
+		await sync.synchroniser.run();
+		const [first, before] = await readMirror();
+		const { last_success_at: equalAt } = await sync.state();
+		const slow = before?.bitrix_id ?? 0;
+		for (const id of sync.ids()) sync.standIn.update(id, { lastName: 'New' }, { touch: false });
+		sync.standIn.requests.length = 0;
 		failBatches((commands) => commands.some((command) => command.endsWith(`&id=${slow}`)));
-		await expect(sync.synchroniser.run()).rejects.toMatchObject({ counts: { created: 119, unread: 1 } });
-		expect(await mirroredIds()).toEqual(sync.ids().filter((id) => id !== slow));
-		expect(await sync.state()).toMatchObject({ last_success_at: null, unread_contacts: 1 });
+		await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ counts: { changed: 119, unread: 1 } });
+		const rows = await readMirror();
+		expect(rows[1]).toEqual(before);
+		expect(rows[0]).not.toEqual(first);
+		expect(timeouts()).toBe(8);
+		expect(await sync.state()).toMatchObject({ last_success_at: equalAt, unread_contacts: 1, blocked_by: null });
 	});
 
-	test('at every contact is down: the run fails, and no contact is said to be unread', async () => {
+	test('at every contact is down: the run fails after five timeouts, nothing changes, and no contact is said to be unread', async () => {
+		await sync.synchroniser.run();
+		const before = await readMirror();
+		for (const id of sync.ids()) sync.standIn.update(id, { lastName: 'New' }, { touch: false });
+		sync.standIn.requests.length = 0;
 		failBatches(() => true);
-		await expect(sync.synchroniser.run()).rejects.toMatchObject({ code: 'not_json_504' });
-		expect(await mirroredIds()).toEqual([]);
+		await expect(sync.synchroniser.run({ full: true })).rejects.toMatchObject({ code: 'not_json_504' });
+		expect(await readMirror()).toEqual(before);
+		expect(timeouts()).toBe(5);
 		expect(sync.unread).toEqual([]);
+		expect((await sync.state()).blocked_by).toBe('not_json_504');
 	});
 });
 

@@ -147,6 +147,10 @@ test.each<[string, RegExp, RegExp]>([
 	["last_success_at = now(), blocked_by = 'expired_token'", /held up by exp/, /webhook has expired/],
 	["last_success_at = now(), blocked_by = 'constructor'", /held up by con/, /^Try again later/],
 	["last_success_at = now(), blocked_by = 'not_json_403'", /held up by not_json_403/, /status 403 .+ a firewall/],
+	["last_success_at = now(), blocked_by = 'not_json_504'", /held up by not_json_504/, /status 504 .+ try again later/],
+	["last_success_at = now(), blocked_by = 'timeout'", /held up by timeout/, /does not respond within 65 seconds/],
+	["last_success_at = now(), blocked_by = 'response_too_large'", /held up by response/, /very long texts/],
+	['last_success_at = now(), unread_contacts = 1', /^1 contacts could not be read/, /sync status/],
 	["last_success_at = now(), blocked_by = 'not_json_503'", /held up by not_json_503/, /status 503 .+ try again later/],
 	[
 		'last_success_at = now(), held_run = 7, held_deletions = 30, held_emptied = 0',
