@@ -183,3 +183,12 @@ test.each(['csv', 'ndjson'] as const)(
 		}).rejects.toThrow('read failed');
 	},
 );
+
+test.each(['csv', 'ndjson'] as const)('a line that does not end is never held whole: %s', async (format) => {
+	let given = 0;
+	async function* endless(): AsyncGenerator<Buffer> {
+		for (; given < 100; given++) yield Buffer.alloc(65_536, 'x');
+	}
+	await expect(readers[format](endless(), contactColumns).next()).rejects.toThrow("can't be read from line 1 on");
+	expect(given * 65_536).toBeLessThan(2 * maxRecordLength);
+});
