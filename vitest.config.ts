@@ -2,14 +2,7 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 /** What starts, kills or waits for processes, or fills their memory. */
-const processTests = [
-	'tests/process/**/*.test.ts',
-	'{packages,services,workers}/*/src/**/{many-contacts,memory,within-a-second}.test.ts',
-	'tools/local/src/**/*.test.ts',
-	'tools/cli/src/terminal/output.test.ts',
-	'tools/cli/src/import/memory.test.ts',
-	'tools/cli/src/commands/sync.test.ts',
-];
+const processTests = ['tests/process/**/*.test.ts', '{packages,services,workers,tools}/*/src/**/*.process.test.ts'];
 
 export default defineConfig({
 	test: {

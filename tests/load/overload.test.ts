@@ -73,7 +73,8 @@ async function overload(
 	expect(quantile(refusals, 0.95)).toBeLessThan(1500 * machine.slowdown);
 	expect(quantile(handled, 1)).toBeLessThan(5000 * machine.slowdown);
 	expect(countResults(live)).toEqual({ 200: live.length });
-	expect(most - before).toBeLessThan(96);
+	// 32 MiB of new objects, and a list of 64 KiB for each of the 1,000 callers that a process has at most.
+	expect(most - before).toBeLessThan(32 + 64);
 	return { served, failed, slowdown: machine.slowdown };
 }
 

@@ -20,7 +20,7 @@ async function statements(): Promise<number> {
 	return row?.count ?? 0;
 }
 
-test('ten seconds of wrong keys at full speed cause no query and no memory growth, and a valid project is served', async () => {
+test('five seconds of wrong keys at full speed cause no query and no memory growth, and a valid project is served', async () => {
 	const flood = async (seconds: number) => {
 		const end = performance.now() + seconds * 1000;
 		const statuses = new Map<number, number>();
@@ -60,9 +60,9 @@ test('ten seconds of wrong keys at full speed cause no query and no memory growt
 		return { statuses, valid, share, memory: Math.min(...memory.slice(memory.length / 2)) };
 	};
 
-	const { memory: memoryBefore } = await flood(3);
+	const { memory: memoryBefore } = await flood(2);
 	const queriesBefore = await statements();
-	const { statuses, valid, share, memory: memoryAfter } = await flood(10);
+	const { statuses, valid, share, memory: memoryAfter } = await flood(5);
 	await database.sql`select pg_stat_force_next_flush()`;
 	const queries = (await statements()) - queriesBefore;
 
@@ -72,10 +72,10 @@ test('ten seconds of wrong keys at full speed cause no query and no memory growt
 			`memory ${memoryBefore.toFixed(0)} MiB, then ${memoryAfter.toFixed(0)} MiB`,
 	);
 	expect(new Set(statuses.keys())).toEqual(new Set([401, 429]));
-	expect(guesses).toBeGreaterThan(500 * share);
+	expect(guesses).toBeGreaterThan(250 * share);
 	// What remains are the valid project's lists and the checks of the key version, a few a second.
-	expect(queries).toBeLessThan(150);
+	expect(queries).toBeLessThan(75);
 	expect(new Set(valid)).toEqual(new Set([200]));
-	expect(valid.length).toBeGreaterThan(30 * share);
+	expect(valid.length).toBeGreaterThan(15 * share);
 	expect(memoryAfter - memoryBefore).toBeLessThan(40);
 });

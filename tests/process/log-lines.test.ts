@@ -28,12 +28,13 @@ test('SIGTERM loses no line: every request that got a response before it has one
 });
 
 test('a warning of Node.js is a line of the log, and nothing else is written', async () => {
-	const warn = 'process.on("SIGUSR2", () => process.emitWarning("canary"))';
+	// A signal on which no service stops.
+	const warn = 'process.on("SIGCONT", () => process.emitWarning("canary"))';
 	const service = startServiceProcess('personal-contacts', {
 		NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(warn)}`,
 	});
 	await service.listening();
-	service.kill('SIGUSR2');
+	service.kill('SIGCONT');
 	await service.waitForLine(/canary/);
 	service.kill('SIGTERM');
 	expect(await service.exit).toBe(0);

@@ -35,14 +35,17 @@ test('PostgreSQL compiles no statement of the services, in tables of which it ha
 		await addProject(sql, 'acme', 'acme-key');
 	});
 
-	const crm = await startStandIn({ contacts: Array.from({ length: contacts }, (_, n) => ({ id: n + 1 })) });
+	const crm = await startStandIn({
+		plan: 'enterprise',
+		contacts: Array.from({ length: contacts }, (_, n) => ({ id: n + 1 })),
+	});
 	onTestFinished(() => crm.close());
 	async function start(program: ProgramName & RoleUser, more: Record<string, string> = {}) {
 		const service = await startService(program, { DATABASE_URL: as(program), ...more });
 		onTestFinished(() => service.stop());
 		return service;
 	}
-	const synchroniser = await start('crm-sync', { BITRIX24_WEBHOOK_URL: crm.webhookUrl });
+	const synchroniser = await start('crm-sync', { BITRIX24_WEBHOOK_URL: crm.webhookUrl, BITRIX24_PLAN: 'enterprise' });
 	await synchroniser.waitForLine(/run done/);
 	// No list fits into 0 MB, so each is read from the table in batches.
 	const company = await start('company-contacts', { LIST_STREAM_MEGABYTES: '0' });

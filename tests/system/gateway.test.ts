@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import { addProject } from '@contacts/testing/app.js';
 import { responseOf } from '@contacts/testing/documented.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
@@ -31,6 +32,12 @@ afterAll(async () => {
 const query = '?project=first&api_key=first-key&company_id=1';
 const get = (target: string, init?: RequestInit) => fetch(gateway.url + target, init);
 
+/** The body as it was sent. `fetch` of Node.js 24 fails outside of the test when a connection ends before its body is read. */
+async function read(url: string, headers: Record<string, string>) {
+	const [response] = (await once(request(url, { headers }).end(), 'response')) as [IncomingMessage];
+	return { status: response.statusCode, headers: response.headers, body: await buffer(response) };
+}
+
 /** Sends this request target unchanged. */
 const ask = async (target: string, method: string) =>
 	responseOf(await exchangeText(gateway.url, `${method} ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`));
@@ -52,8 +59,12 @@ test.each([
 	'/docs',
 ])('%s is passed on unchanged, compressed and with its headers', async (target) => {
 	const headers = { 'accept-encoding': 'br' };
-	const [direct, passed] = [await fetch(service.url + target, { headers }), await get(target, { headers })];
-	expect([passed.status, await passed.text()]).toEqual([200, await direct.text()]);
+	const [direct, passed] = await Promise.all([
+		read(service.url + target, headers),
+		read(gateway.url + target, headers),
+	]);
+	expect(passed.status).toBe(200);
+	expect(passed.body.equals(direct.body)).toBe(true);
 	for (const name of [
 		'etag',
 		'cache-control',
@@ -64,9 +75,9 @@ test.each([
 		'x-content-type-options',
 		'ratelimit-limit',
 	])
-		expect([name, passed.headers.get(name)]).toEqual([name, direct.headers.get(name)]);
-	const etag = String(passed.headers.get('etag'));
-	expect((await get(target, { headers: { ...headers, 'if-none-match': etag } })).status).toBe(304);
+		expect([name, passed.headers[name]]).toEqual([name, direct.headers[name]]);
+	const etag = String(passed.headers.etag);
+	expect((await read(gateway.url + target, { ...headers, 'if-none-match': etag })).status).toBe(304);
 });
 
 const unknown = [

@@ -1,54 +1,13 @@
-import { execFileSync } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import type { RunningService } from '@contacts/testing/services.js';
 import { test } from '@contacts/testing/test.js';
-import type { AxeResults } from 'axe-core';
-import { type Browser, chromium, type Page } from 'playwright-core';
-import { expect, onTestFinished, vi } from 'vitest';
-import { startService } from '../services.js';
+import { expect, vi } from 'vitest';
+import { openPage, scrollThrough, serviceNames, startReference, stopReference, urlOf } from '../reference-page.js';
 
 // On a busy machine a browser takes its time.
 vi.setConfig({ testTimeout: 300_000 });
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const names = ['company-contacts', 'personal-contacts'] as const;
-const services = new Map<string, RunningService>();
-let browser: Browser;
-
-test.beforeAll(async () => {
-	const executablePath = execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim();
-	browser = await chromium.launch({ executablePath });
-	for (const name of names) services.set(name, await startService(name));
-});
-test.afterAll(async () => {
-	await browser.close();
-	for (const service of services.values()) await service.stop();
-});
-
-async function openPage(): Promise<Page> {
-	const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light' });
-	onTestFinished(() => context.close());
-	context.setDefaultTimeout(120_000);
-	return context.newPage();
-}
-
-/** Shows the reference from its beginning to its end, as it renders what comes into sight. */
-async function scrollThrough(page: Page): Promise<void> {
-	await page.locator('input.scalar-password-input').waitFor({ state: 'attached' });
-	await page.evaluate(`(async () => {
-		for (let top = 0; top < document.documentElement.scrollHeight; top += 600) {
-			scrollTo(0, top);
-			await new Promise((resolve) => {
-				requestAnimationFrame(() => requestAnimationFrame(resolve));
-				// A browser on a busy machine may draw nothing for a while.
-				setTimeout(resolve, 500);
-			});
-		}
-	})()`);
-	await page.locator('.response-card').last().waitFor();
-}
+test.beforeAll(startReference);
+test.afterAll(stopReference);
 
 /** What is cut, broken or wider than the page: nothing. */
 const flaws = `(() => {
@@ -66,35 +25,20 @@ const flaws = `(() => {
 	};
 })()`;
 
-test.each(names)(
-	'the page of %s has the contrast of WCAG AA, cuts no sample, breaks no word and hides no status',
-	async (name) => {
-		const page = await openPage();
-		await page.goto(`${services.get(name)?.url}/docs`);
-		await page.evaluate(axe);
-		for (const colorScheme of ['light', 'dark'] as const) {
-			await page.emulateMedia({ colorScheme });
-			await page.locator(`body.${colorScheme}-mode`).waitFor();
-			await scrollThrough(page);
-			const { violations, passes } = (await page.evaluate(
-				`axe.run(document, { runOnly: ['color-contrast', 'scrollable-region-focusable'] })`,
-			)) as AxeResults;
-			const failures = violations.flatMap(({ id, nodes }) => nodes.map(({ target, html }) => [id, target, html]));
-			expect([colorScheme, failures]).toEqual([colorScheme, []]);
-			expect(passes.find(({ id }) => id === 'color-contrast')?.nodes.length).toBeGreaterThan(50);
-		}
-		expect(await page.getByText('const:').filter({ visible: true }).count()).toBe(0);
-		for (const width of [1440, 1024, 390]) {
-			await page.setViewportSize({ width, height: 900 });
-			await scrollThrough(page);
-			expect(await page.locator('.markdown table').count()).toBeGreaterThan(0);
-			expect([width, await page.evaluate(flaws)]).toEqual([
-				width,
-				{ page: [], words: [], cells: [], samples: [], tabs: [] },
-			]);
-		}
-	},
-);
+test.each(serviceNames)('the page of %s cuts no sample, breaks no word and hides no status', async (name) => {
+	const page = await openPage();
+	await page.goto(`${urlOf(name)}/docs`);
+	for (const width of [1440, 1024, 390]) {
+		await page.setViewportSize({ width, height: 900 });
+		await scrollThrough(page);
+		expect(await page.locator('.markdown table').count()).toBeGreaterThan(0);
+		expect([width, await page.evaluate(flaws)]).toEqual([
+			width,
+			{ page: [], words: [], cells: [], samples: [], tabs: [] },
+		]);
+	}
+	expect(await page.getByText('const:').filter({ visible: true }).count()).toBe(0);
+});
 
 test('the guide is shown before the script and the document of the reference, which are requested again after a refusal', async () => {
 	const page = await openPage();
@@ -110,7 +54,7 @@ test('the guide is shown before the script and the document of the reference, wh
 	await page.route('**/openapi.json', (route) =>
 		documents++ === 0 ? route.fulfill({ status: 503, body: '{}' }) : route.continue(),
 	);
-	const { url = '' } = services.get('company-contacts') ?? {};
+	const url = urlOf('company-contacts');
 	await page.goto(`${url}/docs#errors`, { waitUntil: 'commit' });
 	const top = (selector: string) =>
 		page
@@ -125,36 +69,4 @@ test('the guide is shown before the script and the document of the reference, wh
 	expect(await page.locator('#guide').count()).toBe(0);
 	// The same section, in the reference now.
 	await expect.poll(() => top('h2[id="api/errors"]')).toBeLessThan(200);
-});
-
-test.each<[string, [term: string, heading: string][]]>([
-	[
-		'company-contacts',
-		[
-			['429', 'Limits: 429 and Retry-After'],
-			['Retry-After', 'Limits: 429 and Retry-After'],
-			['etag', 'A fresh list: ETag'],
-			['pagination', 'A copy: changes with pagination'],
-			['sandbox', 'A sandbox project'],
-		],
-	],
-	[
-		'personal-contacts',
-		[
-			['429', 'No sandbox, no 429'],
-			['sandbox', 'No sandbox, no 429'],
-		],
-	],
-])('a search on the page of %s finds the section that explains a term', async (service, sections) => {
-	const page = await openPage();
-	await page.goto(`${services.get(service)?.url}/docs`);
-	await page
-		.getByRole('button', { name: /Search/ })
-		.first()
-		.click();
-	for (const [term, heading] of sections) {
-		await page.keyboard.press('Control+A');
-		await page.keyboard.type(term);
-		await page.getByRole('option', { name: `Heading: ${heading}` }).waitFor();
-	}
 });

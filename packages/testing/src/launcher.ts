@@ -63,7 +63,7 @@ export async function dispose(launcher: Launcher | undefined): Promise<void> {
 	await waitUntil(() => !existsSync(pidFileOf(launcher)), { timeoutMs: 60_000 });
 }
 
-const pidFileOf = ({ dataFolder }: Launcher) => join(dataFolder, 'postgres', 'postmaster.pid');
+const pidFileOf = ({ dataFolder }: Pick<Launcher, 'dataFolder'>) => join(dataFolder, 'postgres', 'postmaster.pid');
 
 export interface Parts {
 	/** The services by name, and the database's server. */
@@ -72,7 +72,7 @@ export interface Parts {
 }
 
 /** What runs besides the launcher: the services log their process IDs, and the database writes its ID to a file. */
-export function partsOf(launcher: Launcher): Parts {
+export function partsOf(launcher: Pick<Launcher, 'stderr' | 'dataFolder' | 'ports'>): Parts {
 	const pids: Record<string, number> = {};
 	// The last line may not be complete yet.
 	for (const line of launcher.stderr().split('\n').slice(0, -1)) {

@@ -9,8 +9,8 @@ import { ConfigError } from '@contacts/common/process/config.js';
 const readyTimeoutMs = 120_000;
 
 interface ChildService {
-	/** Resolves when it has ended. */
-	ended: Promise<unknown>;
+	/** Resolves when it has ended without `stop`. */
+	ended: Promise<void>;
 	/**
 	 * Waits until it is ready.
 	 *
@@ -29,10 +29,11 @@ export function spawnService(name: ServiceName, port: number, databaseUrl: strin
 		stdio: ['ignore', 2, 2, 'ipc'],
 		execArgv: [],
 	});
-	const ended = once(child, 'exit');
+	const exit = once(child, 'exit');
+	let stopped = false;
 	const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
 	return {
-		ended,
+		ended: new Promise((resolve) => child.once('exit', () => stopped || resolve())),
 		async ready() {
 			const until = performance.now() + readyTimeoutMs;
 			while (performance.now() < until && !hasEnded()) {
@@ -45,8 +46,9 @@ export function spawnService(name: ServiceName, port: number, databaseUrl: strin
 		},
 		async stop() {
 			if (hasEnded()) return;
+			stopped = true;
 			child.kill('SIGTERM');
-			await ended;
+			await exit;
 		},
 	};
 }

@@ -8,36 +8,54 @@ import { spawnService } from './child-service.js';
 import { type StopSteps, startLocalDatabase } from './local-database.js';
 import type { Settings } from './settings.js';
 
-/**
- * Starts everything, the database first.
- *
- * @returns a promise of the first part that ends by itself
- */
-export async function launch(settings: Settings, stopSteps: StopSteps): Promise<{ broken: Promise<string> }> {
+export interface Services {
+	/** The first that ends without `stop`. */
+	ended: Promise<ServiceName>;
+	/** @throws ConfigError when one of them does not start */
+	ready(): Promise<void>;
+	stop(): Promise<void>;
+}
+
+interface Launched {
+	services: Services;
+	/** Starts the services another time, after they were stopped. */
+	startServices: () => Services;
+	/** Resolves when the embedded database has ended. */
+	databaseEnded: Promise<void>;
+}
+
+/** Starts everything, the database first. */
+export async function launch(settings: Settings, stopSteps: StopSteps): Promise<Launched> {
 	const { databaseUrl, dataFolder, companyPort, personalPort } = settings;
 	await checkPort(companyPort, 'COMPANY_CONTACTS_PORT');
 	await checkPort(personalPort, 'PERSONAL_CONTACTS_PORT');
 
-	const endings: Promise<string>[] = [];
+	let databaseEnded = new Promise<void>(() => undefined);
 	let urlFor = (_: ServiceName) => databaseUrl ?? '';
 	if (databaseUrl === undefined) {
-		const database = await startLocalDatabase(dataFolder, stopSteps);
-		endings.push(database.ended.then(() => 'the database'));
-		urlFor = database.urlFor;
+		({ ended: databaseEnded, urlFor } = await startLocalDatabase(dataFolder, stopSteps));
 	} else {
 		await migrate(databaseUrl, undefined, {
 			onWaiting: (message) => process.stderr.write(`${escapeControls(message)}\n`),
 		});
 	}
 
-	const start = (name: ServiceName, port: number) => {
-		const service = spawnService(name, port, urlFor(name));
-		stopSteps.push(service.stop);
-		endings.push(service.ended.then(() => name));
-		return service.ready();
+	const startServices = (): Services => {
+		const ports = { 'company-contacts': companyPort, 'personal-contacts': personalPort };
+		const children = (Object.keys(ports) as (keyof typeof ports)[]).map((name) => {
+			const service = spawnService(name, ports[name], urlFor(name));
+			stopSteps.push(service.stop);
+			return { name, ...service };
+		});
+		return {
+			ended: Promise.race(children.map(({ name, ended }) => ended.then(() => name))),
+			ready: async () => void (await Promise.all(children.map((child) => child.ready()))),
+			stop: async () => void (await Promise.all(children.map((child) => child.stop()))),
+		};
 	};
-	await Promise.all([start('company-contacts', companyPort), start('personal-contacts', personalPort)]);
-	return { broken: Promise.race(endings) };
+	const services = startServices();
+	await services.ready();
+	return { services, startServices, databaseEnded };
 }
 
 /** @throws ConfigError when another process listens on the port */

@@ -7,6 +7,7 @@ import { demoKey, demoProject } from './demo.js';
 import { launch } from './launcher.js';
 import type { StopSteps } from './local-database.js';
 import { watchPackageManagers } from './package-managers.js';
+import { restartOnChange } from './restart-on-change.js';
 import { readSettings, type Settings } from './settings.js';
 
 const stopSteps: StopSteps = [];
@@ -16,13 +17,17 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 watchPackageManagers(stop);
 
 try {
-	const [unknown] = process.argv.slice(2);
-	if (unknown !== undefined) throw new ConfigError([`start takes no arguments, but was given ${unknown}.`]);
+	const unknown = process.argv.slice(2).find((argument) => argument !== '--watch');
+	if (unknown !== undefined) throw new ConfigError([`start takes only --watch, but was given ${unknown}.`]);
 	const settings = readSettings(process.env);
 	process.stdout.write('Starting ...\n');
-	const { broken } = await launch(settings, stopSteps);
+	const { services, startServices, databaseEnded } = await launch(settings, stopSteps);
+	const firstEnd = Promise.race([
+		databaseEnded.then(() => 'the database'),
+		process.argv.includes('--watch') ? restartOnChange(services, startServices) : services.ended,
+	]);
 	if (!stopping) process.stdout.write(welcome(settings));
-	const ended = await broken;
+	const ended = await firstEnd;
 	// While it stops, the parts end one after the other.
 	if (!stopping) await stopAfterFailure(`${ended} has ended by itself: stopping the rest. Its last lines are above.`);
 } catch (error) {

@@ -64,7 +64,7 @@ describe('what prevents a start is said in one line:', () => {
 	});
 
 	test('an argument', async () => {
-		await expectLine(/^start takes no arguments, but was given --fast\.$/, {}, undefined, '--fast');
+		await expectLine(/^start takes only --watch, but was given --fast\.$/, {}, undefined, '--fast');
 	});
 
 	test('a data folder that can’t be made', async () => {
