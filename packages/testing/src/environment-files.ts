@@ -6,7 +6,7 @@ import { temporaryFolder } from './temporary-folder.js';
 
 const script = fileURLToPath(new URL('../../../operations/with-env.sh', import.meta.url));
 
-/** Characters that some program reads in a way of its own, or that somebody's editor leaves. */
+/** Characters that one program reads and others don't, or that somebody's editor leaves. */
 const characters = [
 	...' \t\'"`$\\#;&|<>(){}*?!=%@:^.éж€😀',
 	...[

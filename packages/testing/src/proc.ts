@@ -31,6 +31,9 @@ export const starvedMsOf = (pid: number) => Number(read(`/proc/${pid}/schedstat`
 /** Whether this process is running. A zombie counts as ended. */
 export const isAlive = (pid: number) => /^State:\t[^ZX]/m.test(read(`/proc/${pid}/status`));
 
+/** Whether a signal has stopped this process until it continues. */
+export const isStopped = (pid: number) => /^State:\tT/m.test(read(`/proc/${pid}/status`));
+
 /** Processes that this one has started. */
 export function childrenOf(pid: number): number[] {
 	return read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number);

@@ -253,7 +253,7 @@ export function describeDatabaseError(error: unknown, reader: Reader, hostList?:
 	const sentence = typeof known === 'string' ? known : known?.[reader];
 	if (sentence !== undefined) return sentence;
 	if (isParameterRefused(error, code)) {
-		// The server's language may be any, and a pooler has a sentence of its own.
+		// The server may speak any language, and a pooler says it in other words.
 		const name = /"([\w.]+)"|parameter: (\w+)/
 			.exec((error as Error).message)
 			?.slice(1)

@@ -115,8 +115,8 @@ export class ConnectionPool {
 	 * Runs work on a connection that nobody else uses.
 	 *
 	 * @param options.neededMs milliseconds that must be left until the deadline when it begins
-	 * @param options.isRepeated it was refused before, for a reason of its own such as a locked row: its wait says nothing about
-	 *   the capacity for others
+	 * @param options.isRepeated it was refused before, because of its row, which may be locked: its wait says nothing about the
+	 *   capacity for others
 	 * @throws DeadlineError when no connection was free in time
 	 */
 	async run<Result>(
