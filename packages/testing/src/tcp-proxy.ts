@@ -20,8 +20,8 @@ export interface TcpProxy {
 	/** Accepts new connections and closes them at once, like a load balancer without a server. Closes open connections. */
 	hangUp(): void;
 	/**
-	 * Forwards nothing and closes nothing, but accepts new connections. All connections of this time stay unresponsive for
-	 * ever.
+	 * Forwards nothing and closes nothing, but accepts new connections. All connections of this time stay unresponsive. After half a
+	 * minute the server ends them, as with its keepalives, which the proxy answers.
 	 */
 	blackhole(): void;
 	/** Stops forwarding, but accepts new connections. All data arrives after `restore`. */
@@ -40,6 +40,9 @@ export interface TcpProxy {
 	restore(): Promise<void>;
 	close(): void;
 }
+
+/** After which a server ends the connection of a peer that has vanished (docs/deploy.md). */
+const keepaliveMs = 30_000;
 
 interface Pair {
 	sockets: readonly [client: Socket, server: Socket];
@@ -132,6 +135,10 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 			state = 'silent';
 			pause();
 			for (const pair of pairs) pair.silentForEver = true;
+			const end = () => {
+				for (const { sockets, silentForEver } of pairs) if (silentForEver) sockets[1].destroy();
+			};
+			setTimeout(end, keepaliveMs).unref();
 		},
 		stall() {
 			state = 'stalled';

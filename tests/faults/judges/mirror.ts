@@ -1,8 +1,8 @@
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import { type Breach, createCaller, type Judge, repeat, type Seen } from './judge.js';
 
-/** How long the mirror may take at rest: an interval of the synchroniser, and a pause after a failure. */
-const limitMs = 40_000;
+/** How long the mirror may take at rest: until the server has ended a session that has vanished, and for a run. */
+const limitMs = 60_000;
 
 /**
  * Changes contacts in the CRM. Those that nobody touches are always listed, each contact as it was at some time, and at rest the table
