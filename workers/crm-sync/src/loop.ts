@@ -33,6 +33,8 @@ interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	onConfigurationDiffers(error: ConfigurationDiffersError): void;
 	/** Called after each run. */
 	onRun?(outcome: 'done' | 'failed'): void;
+	/** Called with the error of each run that fails. */
+	onRunError?(error: unknown): void;
 }
 
 /** How often the loop reads the inbox and the requests of commands. */
@@ -125,6 +127,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 			if (error instanceof SessionLostError || signal.aborted) throw error;
 			logger.error({ err: error }, 'run failed');
 			options.onRun?.('failed');
+			options.onRunError?.(error);
 			// An incomplete run starts over: retrying soon would load the CRM endlessly.
 			return clock.now() + (error instanceof Bitrix24Error ? Math.min(intervalMs, runRetryMs) : circuitBreakMs);
 		}

@@ -138,6 +138,13 @@ test('--once --full fails when a look-up fails, and says what was deleted nevert
 	expect(await run(['--once', '--full'])).toMatchObject({ code: 0 });
 });
 
+test('a run that fails here unexpectedly says why', async () => {
+	await database.sql`alter table crm_sync_unreadable_phones rename to renamed`;
+	const outcome = await run(['--remap']);
+	await database.sql`alter table renamed rename to crm_sync_unreadable_phones`;
+	expectOneLine(outcome, 1, 'The database has no tables yet');
+});
+
 test('a run that fails after it has deleted a contact says so', async () => {
 	const { id } = standIn.add({ lastName: 'One' });
 	expect(await run(['--remap'])).toMatchObject({ code: 0 });

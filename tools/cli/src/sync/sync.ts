@@ -3,6 +3,7 @@ import { describeHolder } from '@contacts/common/database/advisory-lock.sql.js';
 import type { Sql } from '@contacts/common/database/client.js';
 import { createLogger } from '@contacts/common/observability/logger.js';
 import { readVariables } from '@contacts/common/process/config.js';
+import { Bitrix24Error } from '@contacts/crm-sync/bitrix24/errors.js';
 import { systemClock } from '@contacts/crm-sync/clock.js';
 import { type CrmConfig, crmVariables, toCrmConfig } from '@contacts/crm-sync/config.js';
 import { synchronise } from '@contacts/crm-sync/loop.js';
@@ -17,6 +18,7 @@ import { type RunRow, readRuns, readServingRun } from '@contacts/crm-sync/mirror
 import { findLockHolder } from '@contacts/crm-sync/mirror/session.sql.js';
 import { readState } from '@contacts/crm-sync/mirror/state.sql.js';
 import { describeUnreadablePhones, readUnreadablePhones } from '@contacts/crm-sync/mirror/unreadable-phones.sql.js';
+import { IncompleteRunError } from '@contacts/crm-sync/runs/run.js';
 import { findDatabaseUrl, withDatabase } from '../connection.js';
 import { CommandError, InterruptedError } from '../errors.js';
 import { recordOperation } from '../sql/audit.sql.js';
@@ -47,7 +49,7 @@ interface Here extends Pick<Context, 'environment' | 'output'> {
 	signal: AbortSignal;
 	/** The synchroniser of this command, once it has started. */
 	loop?: Promise<void>;
-	/** Ends it. Aborted by its failure, too. */
+	/** Ends it. Aborted by its failure and by Ctrl-C, too. */
 	ended: AbortController;
 }
 
@@ -56,7 +58,9 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 	try {
 		await withDatabase(environment, async (sql) => {
 			const run = await interruptible(async (signal) => {
-				const here: Here = { environment, output, options, signal, ended: new AbortController() };
+				const ended = new AbortController();
+				signal.addEventListener('abort', () => ended.abort(signal.reason));
+				const here: Here = { environment, output, options, signal, ended };
 				await prepare(sql, here);
 				return serve(sql, here);
 			});
@@ -157,7 +161,7 @@ async function watch(sql: Sql, here: Here, requestedAt: string): Promise<RunRow 
 				`Nobody has begun with it, though ${describeHolder(holder)} holds the lock of the synchroniser: look at its log, or restart it. Nothing was done.`,
 			);
 		}
-		await delay(pollIntervalMs, undefined, { signal: AbortSignal.any([signal, here.ended.signal]) }).catch(async () => {
+		await delay(pollIntervalMs, undefined, { signal: here.ended.signal }).catch(async () => {
 			if (!signal.aborted) throw here.ended.signal.reason;
 			if (await withdrawRequest(sql, requestedAt)) throw signal.reason;
 			const what = here.loop
@@ -172,17 +176,21 @@ const progressOf = (seen: number, total?: number | null) => `contacts read: ${se
 
 /** Starts a synchroniser in this process. It serves the request first, unless another one has taken the lock meanwhile. */
 function start(here: Here): void {
-	const { environment, options, signal, ended } = here;
+	const { environment, options, ended } = here;
 	here.loop ??= synchronise({
 		databaseUrl: findDatabaseUrl(environment),
 		config: configOf(here),
 		clock: systemClock,
 		logger: createLogger({ name: 'contacts sync', level: 'silent' }),
-		signal: AbortSignal.any([signal, ended.signal]),
+		signal: ended.signal,
 		remap: options.remap ?? false,
 		onWaiting: () => undefined,
 		onWorking: () => undefined,
 		onConfigurationDiffers: (error) => ended.abort(error),
+		onRunError(error) {
+			// Of the others the row of the run says it.
+			if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) ended.abort(error);
+		},
 	});
 	here.loop.catch((error: unknown) => ended.abort(error));
 }
