@@ -106,10 +106,12 @@ export async function saveConfiguration(
 	configuration: MirrorConfiguration,
 	isConfirmed: boolean,
 ): Promise<void> {
+	const confirmed = isConfirmed
+		? sql`, remapped = true, held_run = null, held_deletions = null, held_emptied = null`
+		: sql``;
 	await sql`
-		update crm_sync_state set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null`;
-	if (isConfirmed)
-		await sql`update crm_sync_state set remapped = true, held_run = null, held_deletions = null, held_emptied = null`;
+		update crm_sync_state
+		set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null ${confirmed}`;
 }
 
 /** Stores the categories of contacts that a run reads, and why the CRM has not told them. */
