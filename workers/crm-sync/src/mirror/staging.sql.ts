@@ -137,33 +137,28 @@ export async function finishFull(
  * stored. Rows that a full run in progress has staged follow: what it has found deleted is not deleted if the contact is there or
  * unread now.
  */
-export async function saveContacts(sql: Sql, found: Rows): Promise<SaveResult & { deleted: number }> {
-	const { contacts, deleted, unread } = found;
-	if (deleted.length > 0 || unread.size > 0) {
-		await sql`
-			with gone as (delete from crm_sync_staging where bitrix_id = any (${`{${deleted}}`}::text::bigint[]))
+export async function saveContacts(
+	sql: Sql,
+	{ contacts, deleted, unread }: Rows,
+): Promise<SaveResult & { deleted: number }> {
+	const rows = stagingRows({ contacts, unread: new Map(), deleted: [], denied: [] });
+	const [{ held, gone }] = await sql<[{ held: boolean; gone: number }]>`
+		with unstaged as (
+			delete from crm_sync_staging where bitrix_id = any (${`{${deleted}}`}::text::bigint[])
+		), left_unread as (
 			update crm_sync_staging set state = 'unread'
-			where state = 'deleted' and bitrix_id = any (${`{${[...unread.keys()]}}`}::text::bigint[])`;
-	}
-	let saved = { created: 0, changed: 0 };
-	if (contacts.length > 0) {
-		const rows = stagingRows({ contacts, unread: new Map(), deleted: [], denied: [] });
-		const [{ held }] = await sql<[{ held: boolean }]>`
-			with restaged as (
-				insert into crm_sync_staging
-				select given.* from json_populate_recordset(null::crm_sync_staging, ${rows}::text::json) given
-				join crm_sync_staging using (bitrix_id)
-				on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
-			)
-			select held_run is not null as held from crm_sync_state`;
-		saved = await saveCompanyContacts(sql, held ? contacts.map(withoutEmpty) : contacts);
-	}
-	const gone =
-		deleted.length === 0
-			? []
-			: await sql`
-				delete from company_contacts where bitrix_id = any (${`{${deleted}}`}::text::bigint[]) returning 1`;
-	return { ...saved, deleted: gone.length };
+			where state = 'deleted' and bitrix_id = any (${`{${[...unread.keys()]}}`}::text::bigint[])
+		), restaged as (
+			insert into crm_sync_staging
+			select given.* from json_populate_recordset(null::crm_sync_staging, ${rows}::text::json) given
+			join crm_sync_staging using (bitrix_id)
+			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
+		), gone as (
+			delete from company_contacts where bitrix_id = any (${`{${deleted}}`}::text::bigint[]) returning 1
+		)
+		select held_run is not null as held, (select count(*) from gone)::int as gone from crm_sync_state`;
+	const saved = await saveCompanyContacts(sql, held ? contacts.map(withoutEmpty) : contacts);
+	return { ...saved, deleted: gone };
 }
 
 function withoutEmpty({ phone, company_ids, ...contact }: ContactRow): PartialContactRow {
