@@ -56,9 +56,9 @@ const sync = (args: string[], environment: Record<string, string> = {}) =>
 	contacts(['sync', ...args], { DATABASE_URL: urlFor('operator'), ...environment });
 
 /** The same as a process, which can get a signal. */
-function start(...args: string[]) {
+function start(args: string[], environment: Record<string, string> = {}) {
 	const command = startProcess(process.execPath, [toolOf('cli'), 'sync', ...args], {
-		env: environmentOf({ DATABASE_URL: urlFor('operator'), BITRIX24_PLAN: 'enterprise' }),
+		env: environmentOf({ DATABASE_URL: urlFor('operator'), BITRIX24_PLAN: 'enterprise', ...environment }),
 	});
 	const outcome = command.exit.then((code) => ({ code, out: command.stdout(), error: command.stderr() }));
 	return { interrupt: () => command.kill('SIGINT'), outcome };
@@ -98,6 +98,18 @@ test('without a synchroniser --once makes a full run, then an incremental one', 
 	});
 	expect(await count()).toBe(180);
 	expect(await sync(['--once'], env)).toMatchObject({ out: expect.stringMatching(/^Incremental run: 0 new/) });
+});
+
+test('without a synchroniser Ctrl-C ends the run of --once, whose next one goes on with it', async () => {
+	const page = holdPage();
+	const running = start(['--once', '--full'], env);
+	await vi.waitUntil(page.isHeld, patient);
+	running.interrupt();
+	expect(await running.outcome).toEqual(failure(/^error: Interrupted: a full run continues from its last page/, 130));
+	page.release();
+	const [run] = await database.sql`select kind, outcome from crm_sync_runs order by id desc limit 1`;
+	expect(run).toEqual({ kind: 'full', outcome: 'interrupted' });
+	expect(await sync(['--once'], env)).toMatchObject({ code: 0, out: expect.stringMatching(/^Full run: 0 new/) });
 });
 
 describe('the running synchroniser does what the command requests', () => {
@@ -161,7 +173,7 @@ describe('Ctrl-C', () => {
 		const busy = sync(['--full']);
 		await vi.waitUntil(page.isHeld, patient);
 		await database.sql`update crm_sync_state set held_run = 7, held_deletions = 30, held_emptied = 0`;
-		const waiting = start('--confirm-mass-delete', '7');
+		const waiting = start(['--confirm-mass-delete', '7']);
 		await vi.waitUntil(async () => (await requested()) === 'full', patient);
 		waiting.interrupt();
 		expect(await waiting.outcome).toEqual(failure(/^error: Interrupted: nothing was done\.\n$/, 130));
@@ -176,7 +188,7 @@ describe('Ctrl-C', () => {
 		await withSynchroniser();
 		standIn.add({ lastName: 'New' });
 		const page = holdPage();
-		const busy = start('--full');
+		const busy = start(['--full']);
 		await vi.waitUntil(page.isHeld, patient);
 		busy.interrupt();
 		expect(await busy.outcome).toEqual(failure(/^error: Interrupted, but the synchroniser goes on with it/, 130));
