@@ -38,18 +38,18 @@ function openObservedDatabase() {
 	const clock = () => observed.now;
 	const opened = openDatabase({ url: db.url, applicationName: 'observed', poolSize: 4, maxCallers: 2000, clock });
 	onTestFinished(() => opened.close());
-	const query: Database['query'] = async (...statement) => {
+	const read: Database['read'] = async (...statement) => {
 		observed.queries++;
 		if (observed.isSlow)
 			return new Promise((_, fail) => {
 				observed.expire = () => fail(new DatabaseError(new DeadlineError(opened.deadlineMs, true)));
 			});
 		const { held } = observed;
-		const rows = await opened.query(...statement);
+		const rows = await opened.read(...statement);
 		await held;
 		return rows;
 	};
-	return Object.assign(observed, { database: { ...opened, query } });
+	return Object.assign(observed, { database: { ...opened, read } });
 }
 
 /** The responses of one process. Its statements are counted, and it polls only when a test says so. */

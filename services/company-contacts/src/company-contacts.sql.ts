@@ -45,9 +45,9 @@ const head = (sql: Sql, count: Fragment = sql`null`) => sql`(
  * Reads all contacts, or those of one company, ordered by id.
  *
  * @param companyId decimal digits, at most 2^63 − 1
- * @param options see `Database.query`
+ * @param options see `Database.read`
  * @returns the body as it is sent; undefined when it may be larger than `maxBytes`
- * @throws DatabaseError, DatabaseBusyError
+ * @throws what `Database.read` throws
  */
 export async function readCompanyContacts(
 	database: Database,
@@ -55,7 +55,7 @@ export async function readCompanyContacts(
 	maxBytes: number,
 	options: { deadline: Deadline; isOnNew: boolean },
 ): Promise<ListHead & { body: Buffer | undefined }> {
-	const rows = await database.query(
+	const rows = await database.read(
 		(sql) =>
 			sql`
 			with listed as materialized (

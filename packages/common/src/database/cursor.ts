@@ -15,7 +15,7 @@ interface ReadOptions {
 	reader: string;
 	/** The deadline of the first batch. */
 	deadline: Deadline;
-	/** See `Database.query`. */
+	/** See `Database.read`. */
 	isOnNew: boolean;
 }
 

@@ -9,24 +9,29 @@ import { ConnectionPool } from './pool.js';
 /** The interface of the database for requests. */
 export interface Database {
 	/**
-	 * Runs one idempotent statement that may be executed at any later time. It is sent a second time if its connection is
-	 * lost or does not respond. Its connection is closed when the deadline has passed.
+	 * Runs one statement for a new caller, as `read` does.
 	 *
-	 * @throws DatabaseError, DatabaseBusyError: see `Admission`. With a deadline, it throws the original error, which `admit`
-	 *   converts
+	 * @throws DatabaseError, DatabaseBusyError: see `Admission`
 	 */
-	query<Rows>(statement: (sql: Sql) => PendingStatement<Rows>, options?: QueryOptions): Promise<Rows>;
+	query<Rows>(statement: Statement<Rows>): Promise<Rows>;
+	/** Admits a caller with several statements, or with statements that are shared with others, or refuses it. The errors are the same. */
+	admit<Result>(work: () => Promise<Result>): Promise<Result>;
 	/**
-	 * Runs one idempotent statement that must not be executed after a newer one: it carries an expiry. It is sent again if
+	 * Runs one idempotent statement of an admitted caller, which may be executed at any later time. It is sent a second time if its
+	 * connection is lost or does not respond. Its connection is closed when the deadline has passed.
+	 *
+	 * @throws the original error, which `admit` converts
+	 */
+	read<Rows>(statement: Statement<Rows>, options: ReadOptions): Promise<Rows>;
+	/**
+	 * Runs one idempotent statement of an admitted caller that must not be executed after a newer one: it carries an expiry. It is sent again if
 	 * the first attempt can no longer be executed and there is time.
 	 *
 	 * @returns its rows; without `repeatsUndone` some may have no outcome
-	 * @throws StoodStillError, NoOutcomeError, and what `query` throws with a deadline. The statement can then no longer be executed. It
-	 *   may have been executed already, if only its response was lost.
+	 * @throws StoodStillError, NoOutcomeError, and what `read` throws. The statement can then no longer be executed. It may have been
+	 *   executed already, if only its response was lost.
 	 */
 	write<Rows extends WrittenRows>(statement: WriteStatement<Rows>, options: WriteOptions): Promise<Rows>;
-	/** Admits a caller with several statements, or with statements that are shared with others, or refuses it. */
-	admit<Result>(work: () => Promise<Result>): Promise<Result>;
 	/** Counts somebody as waiting for capacity: see `Admission`. @returns a function to call when the wait is over */
 	startWaiting(): () => void;
 	/** Whether a new caller is refused: see `Admission`. */
@@ -70,15 +75,17 @@ interface DatabaseObserver {
 	onFailure(reason: FailureReason): void;
 }
 
-interface QueryOptions {
-	/** The deadline of a caller that was already admitted. Without it, this call is admitted as a new caller. */
-	deadline?: Deadline;
-	/** Whether to send it over a new connection, because the others may lead to a former primary. Default: false. */
-	isOnNew?: boolean;
+type Statement<Rows> = (sql: Sql) => PendingStatement<Rows>;
+
+interface ReadOptions {
+	/** That of the caller. */
+	deadline: Deadline;
+	/** Whether to send it over a new connection, because the others may lead to a former primary. */
+	isOnNew: boolean;
 }
 
 interface WriteOptions {
-	/** The deadline of a caller that was already admitted. */
+	/** That of the caller. */
 	deadline: Deadline;
 	/**
 	 * Whether to send it again after a temporary refusal by the server, such as a lock, and once if it has done nothing because it had
@@ -116,12 +123,10 @@ export function openDatabase(options: DatabaseOptions): Database {
 	const cursors = createCursorReader({ ...options, deadlineMs, onFailure });
 
 	return {
-		query: (statement, { deadline, isOnNew } = {}) =>
-			deadline === undefined
-				? admission.run(() => pool.query(startDeadline(deadlineMs), statement, isOnNew))
-				: pool.query(deadline, statement, isOnNew),
-		write: (statement, { deadline, repeatsUndone = true }) => sendWrite(deadline, statement, repeatsUndone),
+		query: (statement) => admission.run(() => pool.query(startDeadline(deadlineMs), statement)),
 		admit: (work) => admission.run(work),
+		read: (statement, { deadline, isOnNew }) => pool.query(deadline, statement, isOnNew),
+		write: (statement, { deadline, repeatsUndone = true }) => sendWrite(deadline, statement, repeatsUndone),
 		startWaiting: () => admission.startWaiting(),
 		get isFull() {
 			return admission.isFull;

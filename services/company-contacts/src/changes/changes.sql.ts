@@ -29,8 +29,8 @@ interface Row extends Omit<ChangesPage, 'changes'>, Pick<Change, 'json'> {
 /**
  * Reads what has changed after a cursor, or everything. Each contact appears once, in its current state.
  *
- * @param options see `Database.query`
- * @throws DatabaseError, DatabaseBusyError
+ * @param options see `Database.read`
+ * @throws what `Database.read` throws
  */
 export async function readChanges(
 	database: Database,
@@ -39,7 +39,7 @@ export async function readChanges(
 ): Promise<ChangesPage> {
 	// A reader without a cursor starts now: it needs no tombstones.
 	const { version, id, began } = cursor ?? { version: 0, id: 0, began: null };
-	const rows = await database.query(
+	const rows = await database.read(
 		(sql) => sql<Row[]>`
 			with page as materialized (
 				select version, id as contact_id, bitrix_id as deleted_bitrix_id
