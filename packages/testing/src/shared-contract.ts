@@ -206,6 +206,16 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, .
 		});
 	});
 
+	test('a new key is accepted a second after it was made, whenever the next poll is due', async () => {
+		let now = 0;
+		await withApp({ poll: { intervalMs: 600_000, clock: () => now } }, async (other) => {
+			await addProject(database.sql, 'coming', 'coming-key');
+			now = 1001;
+			expect((await request(first, 'project=coming&api_key=coming-key', {}, other)).status).toBe(200);
+			await expectProblem(await request(first, 'project=coming&api_key=other-key', {}, other), 401, 'unauthorized');
+		});
+	});
+
 	test('a 500 within 5 seconds when the database accepts connections and does not respond', async () => {
 		const silent = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
 		await once(silent, 'listening');

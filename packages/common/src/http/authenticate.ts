@@ -46,19 +46,30 @@ export const authenticate = fp<AuthenticateOptions>(
 		scope.decorateRequest('project');
 		scope.decorateRequest('deadline');
 		scope.decorateRequest('state');
-		scope.addHook('onRequest', (request, _reply, done) => {
+		function check(request: FastifyRequest): void {
 			const project = findProject(request, keyRing);
 			if (project === undefined) {
 				onFailure(request);
 				throw unauthorized(request, keyRing);
 			}
 			request.project = project;
+		}
+		scope.addHook('onRequest', (request, _reply, done) => {
+			// A key that is not known may be new: after the process stood still, its keys are too old to refuse one.
+			if (poll.confirmed === undefined && findProject(request, keyRing) === undefined) {
+				poll
+					.confirm(maxConfirmMs)
+					.then(() => check(request))
+					.then(() => done(), done);
+				return;
+			}
+			check(request);
 			done();
 		});
 		// Again: a body may take seconds to arrive, and the key may have been revoked meanwhile. After the validation, so that a
 		// request with a wrong parameter is refused also while the keys can't be confirmed.
 		scope.addHook('preHandler', (request, _reply, done) => {
-			const check = (state: DatabaseState) => {
+			const checkAgain = (state: DatabaseState) => {
 				request.state = state;
 				done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
 			};
@@ -66,8 +77,8 @@ export const authenticate = fp<AuthenticateOptions>(
 			if (timeMs < minWriteMs) throw new Problem('overloaded', { reason: 'stood_still' });
 			request.deadline = startDeadline(timeMs);
 			const { confirmed } = poll;
-			if (confirmed !== undefined) check(confirmed);
-			else poll.confirm(maxConfirmMs).then(check, done);
+			if (confirmed !== undefined) checkAgain(confirmed);
+			else poll.confirm(maxConfirmMs).then(checkAgain, done);
 		});
 	},
 	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },
