@@ -439,7 +439,8 @@ export const disturbances: readonly Disturbance[] = [
 			await delay(3000);
 			const seconds = loops.reduce((sum, { pid }) => sum + cpuSecondsOf(Number(pid)), 0);
 			await Promise.all(loops.map((loop) => loop.kill('SIGKILL') && once(loop, 'exit')));
-			return Math.floor(seconds);
+			// A process that does nothing uses some milliseconds.
+			return Math.floor(10 * seconds);
 		},
 		allows: { outcomes: [], forMs: 1000 },
 	},
