@@ -19,7 +19,7 @@ interface Way {
 }
 
 export interface DatabaseOfKind {
-	/** A way of its own for a replica. @param second whether it is the second one of its service */
+	/** A way for one replica. @param second whether it is the second one of its service */
 	wayFor(user: RoleUser, second: boolean): Promise<Way>;
 	/** Runs this as the superuser, and again while the database is away: it must bear that. */
 	asOwner<T>(work: (sql: Sql) => Promise<T>): Promise<T>;

@@ -90,7 +90,7 @@ async function disturbNetwork(
 	const index = random.integer(0, 1) as 0 | 1;
 	const disturbed = [replicas.personal[index], replicas.company[index], replicas.sync];
 	const proxies = disturbed.flatMap(({ toDatabase }) => toDatabase);
-	// What is held is counted anew by each disturbance.
+	// Each disturbance counts from zero what is held.
 	const before = proxies.map((proxy) => (count === held ? 0 : count(proxy)));
 	for (const proxy of proxies) disturb(proxy);
 	await delay(milliseconds);

@@ -25,7 +25,7 @@ export interface Place {
 	 */
 	losesNetwork: boolean;
 	crm: StandIn;
-	/** Runs this as the owner, on a connection of its own, and again while the database is away: it must bear that. */
+	/** Runs this as the owner, on a separate connection, and again while the database is away: it must bear that. */
 	asOwner<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
 }
 

@@ -13,7 +13,7 @@ export const skipped: Judge = {
 		const breaches: Breach[] = [];
 		const caller = createCaller(place, random, seen);
 		let isStopped = false;
-		/** By chat, for whoever looks for the cause of a breach. */
+		/** By chat, to find the cause of a breach. */
 		const history = Array.from({ length: chats }, (): string[] => []);
 		const post = (path: string, body: object) =>
 			caller.call(`${place.personal[random.integer(0, 1)]}/api/${path}?project=bot&api_key=bot-key`, body);

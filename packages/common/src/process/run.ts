@@ -93,7 +93,7 @@ async function start<Variables extends TObject>(
 	const { name, callers } = program;
 	const config = readVariables(program.variables, environment) as Static<Variables> & ProgramVariables;
 	const logger = createLogger({ name, level: config.LOG_LEVEL });
-	// Node writes plain text to standard error: whoever reads the log expects JSON.
+	// Node writes plain text to standard error, and programs that read the log expect JSON.
 	process.removeAllListeners('warning').on('warning', (warning) => logger.warn({ err: warning }, 'warning of Node.js'));
 	const tracing = readTracing(environment) ? await startTracing(name, callers, logger) : undefined;
 	const clock = () => performance.now();
