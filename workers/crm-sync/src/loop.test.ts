@@ -129,3 +129,21 @@ test('with another configuration than the mirror it never takes the lock, and sa
 	expect(standIn.requests).toEqual([]);
 	expect(differences).toHaveLength(1);
 });
+
+test('it leaves the lock to others when the mirror gets another configuration while it works', async () => {
+	const start = await createLoop(1);
+	let runs = 0;
+	const differences: string[] = [];
+	start({
+		onRun: () => void runs++,
+		onConfigurationDiffers: (error) => differences.push(...error.differences),
+	});
+	await expect.poll(() => runs, patient).toBeGreaterThan(0);
+	await database.sql`update crm_sync_state set configuration = configuration || '{"portal": "crm.example"}'`;
+	await expect
+		.poll(() => differences, patient)
+		.toEqual(['BITRIX24_WEBHOOK_URL is crm.example there and 127.0.0.1 here']);
+	const other = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
+	expect(other).toBeDefined();
+	await other?.close();
+});

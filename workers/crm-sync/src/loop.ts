@@ -86,7 +86,8 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 		try {
 			if (session !== undefined) await work({ ...options, session });
 		} catch (error) {
-			if (!signal.aborted) throw error;
+			// The next attempt to begin says so.
+			if (!signal.aborted && !(error instanceof ConfigurationDiffersError)) throw error;
 		} finally {
 			await session?.close().catch(() => undefined);
 		}
@@ -124,7 +125,8 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 		try {
 			return void (await work());
 		} catch (error) {
-			if (error instanceof SessionLostError || signal.aborted) throw error;
+			if (error instanceof SessionLostError || error instanceof ConfigurationDiffersError || signal.aborted)
+				throw error;
 			logger.error({ err: error }, 'run failed');
 			options.onRun?.('failed');
 			options.onRunError?.(error);

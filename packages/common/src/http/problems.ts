@@ -147,7 +147,7 @@ export const commonHeaders = {
 /** Headers that describe a response which failed before its first byte. The others are replaced. */
 const representationHeaders = ['content-encoding', 'etag', 'contacts-synced-at'];
 
-/** The only error handler. Every error becomes a problem of the catalogue, and failures of the service are logged. */
+/** The error handler of every service. Every error becomes a problem of the catalogue, and failures of the service are logged. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
 	const problem = toProblem(error);
 	request.problem = problem;

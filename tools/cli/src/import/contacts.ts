@@ -92,7 +92,7 @@ export async function saveContacts(
 
 /**
  * Converts the fields of a record to a contact, by the rules of the list's response: the same field names, digits or numbers for
- * IDs, `true` or nothing for `trouble_contact`. Trims white space around values. The contact has only the fields of the
+ * IDs; `trouble_contact` is true, false or nothing, in English or Russian. Trims white space around values. The contact has only the fields of the
  * record: an absent one keeps the stored value.
  *
  * @throws RecordError for the first field that is wrong

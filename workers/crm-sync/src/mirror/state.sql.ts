@@ -64,7 +64,7 @@ export const noFullRun = 'full_watermark = null, full_begun_at = null, full_curs
 /**
  * Discards an unfinished full run.
  *
- * @param isIncomplete whether the CRM has listed too few contacts, so that the mirror is not known to be equal to it
+ * @param isIncomplete whether the mirror is not known to be equal to the CRM: it has listed too few contacts, or has a new category
  */
 export async function discardFull(sql: Sql, { isIncomplete = false } = {}): Promise<void> {
 	await sql`

@@ -46,11 +46,15 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 
 	/** Events do not wait for the end of a long run. The run goes on without them after an error: the loop tries again. */
 	async function handleEvents(): Promise<void> {
+		const { seen } = record;
 		try {
 			await eventsRun(context);
 		} catch (error) {
 			if (!(error instanceof Bitrix24Error) || error.kind === 'stop') throw error;
 			handlesEvents = error.kind === 'pause';
+		} finally {
+			// The progress of the run: only what it has listed.
+			record.seen = seen;
 		}
 	}
 
@@ -71,7 +75,7 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 	if (isIncomplete) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
 		await session.run((sql) => discardFull(sql, { isIncomplete: true }), allContacts);
-		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${listed.staged}`, record);
+		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${listed.staged}`);
 	}
 	if (isHeld) {
 		logger.error(
@@ -94,5 +98,5 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 	record.isHeld = isHeld;
 	record.phones = phones;
 	onUnread('full', unread);
-	if (unread > 0) throw IncompleteRunError.ofContacts(record, examples);
+	if (unread > 0) throw IncompleteRunError.ofContacts(unread, examples);
 }
