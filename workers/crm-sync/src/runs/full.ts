@@ -75,7 +75,7 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 	if (isIncomplete) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
 		await session.run((sql) => discardFull(sql, { isIncomplete: true }), allContacts);
-		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${listed.staged}`);
+		throw new IncompleteRunError(`the CRM counts ${total} contacts and has listed ${listed.staged}`, record);
 	}
 	if (isHeld) {
 		logger.error(
@@ -98,5 +98,5 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 	record.isHeld = isHeld;
 	record.phones = phones;
 	onUnread('full', unread);
-	if (unread > 0) throw IncompleteRunError.ofContacts(unread, examples);
+	if (unread > 0) throw IncompleteRunError.ofContacts(record, examples);
 }

@@ -34,7 +34,7 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 	}
 	if (record.unread > 0) {
 		onUnread('incremental', record.unread);
-		throw IncompleteRunError.ofContacts(record.unread, examples);
+		throw IncompleteRunError.ofContacts(record, examples);
 	}
 	await session.run((sql) => finishIncremental(sql, runId, begun));
 }

@@ -49,11 +49,20 @@ export function addExamples(examples: Map<string, number>, unread: ReadonlyMap<n
 export class IncompleteRunError extends Error {
 	override name = 'IncompleteRunError';
 
+	/** @param counts what the run has done nevertheless */
+	constructor(
+		message: string,
+		readonly counts: RunRecord,
+	) {
+		super(message);
+	}
+
 	/** @param examples of the unread contacts by their codes, as far as this process knows */
-	static ofContacts(unread: number, examples: ReadonlyMap<string, number>): IncompleteRunError {
+	static ofContacts(counts: RunRecord, examples: ReadonlyMap<string, number>): IncompleteRunError {
 		const details = [...examples].map(([code, id]) => `${code} (contact ${id})`).join(', ');
 		return new IncompleteRunError(
-			`${unread} contacts that the CRM did not return completely stay as they are${details && `: ${details}`}`,
+			`${counts.unread} contacts that the CRM did not return completely stay as they are${details && `: ${details}`}`,
+			counts,
 		);
 	}
 }
