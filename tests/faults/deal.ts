@@ -7,7 +7,7 @@ import type { Kind } from './database.js';
 import { always, type Disturbance, disturbances } from './disturbances.js';
 import { copy } from './judges/copy.js';
 import { fresh } from './judges/fresh.js';
-import type { Breach } from './judges/judge.js';
+import { isExcused } from './judges/judge.js';
 import { limited } from './judges/limited.js';
 import { mirror } from './judges/mirror.js';
 import { revoked } from './judges/revoked.js';
@@ -52,13 +52,11 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 	const rowAt = ({ begun, ended }: Time) => played.find((row) => ended >= row.begun && begun <= row.over);
 	const describe = (judge: string, what: string, time: Time) =>
 		`${judge}: ${what} (${rowAt(time)?.name ?? 'between rows'}, ${Math.round(time.begun)} to ${Math.round(time.ended)}, of which the machine took ${Math.round(machine.during(time))} ms)`;
-	const isExcused = ({ begun, ended, limitMs = -1 }: Breach) =>
-		ended - begun - machine.during({ begun, ended }) <= limitMs;
 
 	/** What the judges have found so far, and what clients were told that no row allows. */
 	function findings(): string[] {
 		return sittings.flatMap(({ name, breaches, seen }) => [
-			...breaches.filter((breach) => !isExcused(breach)).map((breach) => describe(name, breach.what, breach)),
+			...breaches.filter((breach) => !isExcused(breach, machine)).map((breach) => describe(name, breach.what, breach)),
 			...seen
 				.filter(({ outcome }) => !always.includes(outcome))
 				.filter((one) => !rowAt(one)?.allows.outcomes.includes(one.outcome))
@@ -90,7 +88,8 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 			if (problems.length > 0 || findings().length > 0) break;
 		}
 	} finally {
-		for (const { stop } of sittings) await stop(system.redis);
+		const { changes, awayMs } = system.redis;
+		for (const { stop } of sittings) await stop({ own: system.ownLimits, changes, awayMs });
 		problems.push(...findings().slice(0, 20));
 		machine.stop();
 		problems.push(...(await system.stop()).flatMap(wrongEnd));

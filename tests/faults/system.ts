@@ -37,6 +37,8 @@ export interface Replica {
 	toDatabase: readonly TcpProxy[];
 	/** The synchroniser has no clients. */
 	toClients: HttpProxy;
+	/** How often its processes have logged a message that begins with this. */
+	logged(message: string): number;
 	/** Ends the process with this signal, and starts it again. */
 	restart(signal: NodeJS.Signals): Promise<void>;
 }
@@ -46,6 +48,8 @@ export interface System extends Place {
 	replicas: { personal: readonly [Replica, Replica]; company: readonly [Replica, Replica]; sync: Replica };
 	database: DatabaseOfKind;
 	redis: RestartableRedis;
+	/** How often a replica of company-contacts has begun to limit by itself, because Redis did not respond. */
+	readonly ownLimits: number;
 	nginx: RunningNginx;
 	/** Stops all processes gracefully. @returns every process that was started, with its end and what it wrote */
 	stop(): Promise<EndedProcess[]>;
@@ -85,6 +89,7 @@ export async function startSystem(kind: Kind, random: Random): Promise<System> {
 		const env = { DATABASE_URL: databaseUrl, PORT: String(await freePort()), ...settings };
 		let service = spawnService(name, env);
 		let killedBy: NodeJS.Signals | undefined;
+		let earlier = '';
 		const record = async (one: ServiceProcess, signal: NodeJS.Signals | undefined) =>
 			void ended.push({ name, code: await one.exit, killedBy: signal, stdout: one.stdout(), stderr: one.stderr() });
 		/** What runs a synchroniser starts it again when it has lost its session. */
@@ -93,6 +98,7 @@ export async function startSystem(kind: Kind, random: Random): Promise<System> {
 				const one = service;
 				await one.exit;
 				await record(one, killedBy);
+				earlier += one.stdout();
 				killedBy = undefined;
 				if (isStopping) return;
 				service = spawnService(name, env);
@@ -114,6 +120,7 @@ export async function startSystem(kind: Kind, random: Random): Promise<System> {
 			},
 			toDatabase: proxies,
 			toClients,
+			logged: (message) => (earlier + service.stdout()).split(`"msg":"${message}`).length - 1,
 			async restart(signal) {
 				const old = service;
 				killedBy = signal;
@@ -154,6 +161,9 @@ export async function startSystem(kind: Kind, random: Random): Promise<System> {
 		replicas: { personal, company, sync },
 		database,
 		redis,
+		get ownLimits() {
+			return company.reduce((sum, replica) => sum + replica.logged('Redis does not respond'), 0);
+		},
 		nginx,
 		async stop() {
 			isStopping = true;

@@ -2,7 +2,7 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '@contacts/testing/random.js';
-import type { Time } from '@contacts/testing/starved-time.js';
+import type { StarvedTime, Time } from '@contacts/testing/starved-time.js';
 import type { Place } from '../system.js';
 
 /**
@@ -22,11 +22,17 @@ export interface Breach extends Time {
 	limitMs?: number;
 }
 
-/** How often Redis went away or came back, and for how many milliseconds it was away in all. */
 interface RedisOutages {
+	/** How often a replica has begun to limit by itself. */
+	own: number;
+	/** How often Redis went away or came back, and for how many milliseconds it was away in all. */
 	changes: number;
 	awayMs: number;
 }
+
+/** Whether a busy machine explains it. What may never be, it never explains. */
+export const isExcused = ({ begun, ended, limitMs }: Breach, machine: StarvedTime) =>
+	limitMs !== undefined && ended - begun - machine.during({ begun, ended }) <= limitMs;
 
 /** A client that knows what it was promised, and obeys the guides. */
 export interface Judge {

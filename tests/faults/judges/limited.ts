@@ -37,8 +37,8 @@ export const limited: Judge = {
 				await Promise.all([atOnce, loop.stop()]);
 				caller.close();
 				const ended = performance.now();
-				// Each process has a bucket of its own while Redis is away, and a Redis that comes back has new ones.
-				const more = redis.changes * (replicas + 1) * burst + (redis.awayMs / 1000) * replicas * perSecond;
+				// Each process has a bucket of its own while it can't ask Redis, and a Redis that comes back has new ones.
+				const more = (redis.own + redis.changes) * burst + (redis.awayMs / 1000) * replicas * perSecond;
 				const allowed = Math.floor(burst + ((ended - begun) / 1000) * perSecond + more);
 				if (admitted > allowed)
 					breaches.push({ what: `${admitted} requests were admitted, of at most ${allowed}`, begun, ended });

@@ -13,11 +13,15 @@ import {
 /** The stored form of a chat's version: two columns, which must always come from the same request. */
 const columnsOf = (version: number) => ({ username: `u${version}`, name: `v${version}` });
 
-/** Clients of each kind, and how many chats each of them uses at a time. */
+/** Clients of each kind, how many chats each of them uses at a time, and about how often it writes each. */
 const clientsOfEachKind = 4;
-const chatsEach = 10;
+const chatsEach = 4;
+const writesEach = 4;
 
-/** One request at a time for each chat, through both replicas. After a request that was given up, the chat gets newer values once more. */
+/**
+ * One request at a time for each chat, through both replicas. After a request that was given up, the chat gets newer values once
+ * more. What comes late stays visible, because each chat is left after a few writes.
+ */
 export const saved: Judge = {
 	name: 'saved',
 	promise: 1,
@@ -27,9 +31,9 @@ export const saved: Judge = {
 		const breaches: Breach[] = [];
 		const caller = createCaller(place, random, seen);
 		const stopping = new AbortController();
-		/** By chat: the last version that was sent, and the last one that was acknowledged. */
+		/** By chat: the last version that was sent, and the last one that was acknowledged, with the moment. */
 		const sent = new Map<number, number>();
-		const stored = new Map<number, number>();
+		const stored = new Map<number, { version: number; at: number }>();
 		let nextChat = 1;
 
 		/** Sends it by hand. @returns whether it was saved; undefined: its outcome is open */
@@ -66,8 +70,9 @@ export const saved: Judge = {
 			sent.set(chat, version);
 			const isSaved = await send(replica, { chat_id: chat, ...columnsOf(version) });
 			if (isSaved) {
-				stored.set(chat, version);
-				judged.push(performance.now());
+				const at = performance.now();
+				stored.set(chat, { version, at });
+				judged.push(at);
 			}
 			return isSaved;
 		}
@@ -78,10 +83,13 @@ export const saved: Judge = {
 					const index = random.integer(0, chatsEach - 1);
 					const chat = chats[index] as number;
 					let replica = random.integer(0, 1);
-					if ((await save(send, replica, chat)) !== undefined) return;
-					// The newer values, elsewhere. From then on nobody writes this chat, which shows an older request that comes late.
-					do replica = 1 - replica;
-					while (!stopping.signal.aborted && !(await save(send, replica, chat)));
+					const isSaved = await save(send, replica, chat);
+					if (isSaved === false || (isSaved && random.integer(1, writesEach) > 1)) return;
+					// After a request that was given up, the newer values, elsewhere.
+					if (isSaved === undefined) {
+						do replica = 1 - replica;
+						while (!stopping.signal.aborted && !(await save(send, replica, chat)));
+					}
 					chats[index] = nextChat++;
 				}, 50);
 			}),
@@ -100,8 +108,8 @@ export const saved: Judge = {
 						select chat_id::float8 as chat, username, name from personal_contacts where name like 'v%'`,
 				);
 				const found = new Map(rows.map((row) => [row.chat, row]));
-				const breach = (what: string) => void breaches.push({ what, begun: 0, ended: performance.now() });
-				for (const [chat, version] of stored) {
+				for (const [chat, { version, at }] of stored) {
+					const breach = (what: string) => void breaches.push({ what, begun: at, ended: at });
 					const row = found.get(chat);
 					const is = row === undefined ? 0 : Number(row.name.slice(1));
 					if (is < version) breach(`chat ${chat}: version ${version} was acknowledged, and ${is} is stored`);
