@@ -43,11 +43,8 @@ const inState = (assumptions: Assumption[], state: Assumption['state']) =>
 
 test('each row of the decision is an assumption, and each assumption is a row', async () => {
 	const page = readFileSync(new URL('../../../../docs/decisions/bitrix24.md', import.meta.url), 'utf8');
-	const rows = [...page.matchAll(/^\| (.+?) \| (.+?) \| (.+?) \|$/gm)].slice(1);
-	const assumptions = await examine();
-	expect(rows.map(([, text, , consequence]) => [text, consequence])).toEqual(
-		assumptions.map(({ text, consequence }) => [text, consequence]),
-	);
+	const rows = [...page.matchAll(/^\| (.+?) \| .+? \|$/gm)].slice(1);
+	expect(rows.map(([, text]) => text)).toEqual((await examine()).map(({ text }) => text));
 });
 
 test('a CRM that is as it is taken to be shows all but what only a change could show, without data of a person', async () => {
