@@ -78,7 +78,10 @@ export const apiReference = fp<ApiReferenceOptions>(async (server, { reference, 
 	}
 });
 
-/** The guide as HTML. A heading has the ID that Scalar and GitHub give it, so links to it work before the script has arrived. */
+/**
+ * The guide as HTML: over a slow line Scalar, a megabyte, arrives seconds later. A heading has the ID that Scalar and GitHub give it, so
+ * links to it work before.
+ */
 function guideHtml(text: string): string {
 	const marked = new Marked({
 		renderer: {

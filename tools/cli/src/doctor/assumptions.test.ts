@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { createCrmClient, policies } from '@contacts/crm-sync/bitrix24/client.js';
 import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { type StandIn, type StandInOptions, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
@@ -40,15 +39,6 @@ const list = { method: 'crm.item.list', inBatch: false };
 const get = { method: 'crm.item.get', inBatch: true };
 const inState = (assumptions: Assumption[], state: Assumption['state']) =>
 	assumptions.filter((each) => each.state === state).map(({ text }) => text);
-
-test('each row of the decision is an assumption, and each assumption is a row', async () => {
-	const page = readFileSync(new URL('../../../../docs/decisions/bitrix24.md', import.meta.url), 'utf8');
-	const rows = [...page.matchAll(/^\| (.+?) \| (.+?) \| (.+?) \|$/gm)].slice(1);
-	const assumptions = await examine();
-	expect(rows.map(([, text, , consequence]) => [text, consequence])).toEqual(
-		assumptions.map(({ text, consequence }) => [text, consequence]),
-	);
-});
 
 test('a CRM that is as it is taken to be shows all but what only a change could show, without data of a person', async () => {
 	const assumptions = await examine();

@@ -13,7 +13,6 @@ import type { Clock } from '@contacts/crm-sync/clock.js';
 
 /** What the mirror takes as true of a CRM, and whether this CRM is so. It contains no data of a person. */
 export interface Assumption {
-	/** As in docs/decisions/bitrix24.md. */
 	text: string;
 	state: 'holds' | 'differs' | 'not seen';
 	/** What the CRM has shown, in numbers. */
