@@ -50,7 +50,7 @@ export async function startDatabase(kind: Kind): Promise<DatabaseOfKind> {
 }
 
 /** Repeats this for as long as the server is away, or is not the primary. */
-async function again<T>(work: () => Promise<T>): Promise<T> {
+export async function again<T>(work: () => Promise<T>): Promise<T> {
 	for (;;) {
 		try {
 			return await work();

@@ -162,7 +162,8 @@ export async function startDatabaseCluster(
 	await setUpRoles(superuser, Object.fromEntries(users.map((user) => [user, rolePassword])));
 	await migrate(urlAs(superuser, 'owner', rolePassword));
 	const sql = postgres(superuser, { max: 1, fetch_types: false });
-	for (const project of ['bot', 'partner', 'greedy']) await addProject(sql, project, `${project}-key`);
+	for (const project of ['bot', 'partner', 'greedy', 'fresh', 'copy', 'mirror'])
+		await addProject(sql, project, `${project}-key`);
 	await sql.end();
 	return {
 		machines,

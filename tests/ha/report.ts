@@ -1,4 +1,5 @@
-import type { Sitting } from '../faults/judges/judge.js';
+import type { StarvedTime } from '@contacts/testing/starved-time.js';
+import type { Judge, Sitting } from '../faults/judges/judge.js';
 import { limit } from './applications.js';
 import type { Fault } from './faults.js';
 import type { Load, Seen } from './load.js';
@@ -13,20 +14,20 @@ export interface Run {
 	begun: number;
 	ended: number;
 	load: Load;
-	/** Clients that save, and what they found to be wrong at the end. */
-	saving: Sitting;
+	/** Clients that know what they were promised. */
+	sittings: readonly (Pick<Judge, 'name'> & Sitting)[];
 	faults: readonly Fault[];
 	reigns: readonly Reign[];
+	machine: StarvedTime;
 }
 
 interface Result {
-	acknowledged: number;
 	lists: number;
 	/** Lists that failed while nothing was broken. */
 	listsFailedWithoutFault: number;
 	listsFailed: number;
 	promotions: number;
-	/** The longest time without a write after a promotion, and in all, in milliseconds. */
+	/** The longest time without a write in milliseconds: after a promotion, without what a busy machine adds, and in all. */
 	longestAfterPromotion: number;
 	longestWithoutWrites: number;
 	admitted: number;
@@ -36,7 +37,7 @@ interface Result {
 
 const isOk = ({ outcome }: Seen) => outcome === 200;
 
-export function evaluate({ begun, ended, load, saving, faults, reigns }: Run): Result {
+export function evaluate({ begun, ended, load, faults, reigns, machine }: Run): Result {
 	const saved = [...load.saved].sort((a, b) => a - b);
 	const moments = [begun, ...saved, ended];
 	const promotions = reigns.filter(({ primary }, index) => {
@@ -49,14 +50,16 @@ export function evaluate({ begun, ended, load, saving, faults, reigns }: Run): R
 	const away = faults.filter(({ ofRedis }) => ofRedis).map((fault) => (fault.whole - fault.begun) / 1000);
 	const processes = 2;
 	return {
-		acknowledged: saving.judged.length,
 		lists: load.lists.length,
 		listsFailed: failed.length,
 		listsFailedWithoutFault: failed.filter(({ at }) => !isDuring(at)).length,
 		promotions: promotions.length,
 		longestAfterPromotion: Math.max(
 			0,
-			...promotions.map(({ at }) => (saved.find((moment) => moment >= at) ?? ended) - at),
+			...promotions.map(({ at }) => {
+				const wasSaved = saved.find((moment) => moment >= at) ?? ended;
+				return wasSaved - at - machine.during({ begun: at, ended: wasSaved });
+			}),
 		),
 		longestWithoutWrites: moments.reduce((longest, at, index) => Math.max(longest, at - (moments[index - 1] ?? at)), 0),
 		admitted: load.admitted.length,
@@ -80,9 +83,10 @@ export function table(seed: number, run: Run, result: Result): string {
 		['seconds', Math.round((run.ended - run.begun) / 1000)],
 		['faults', run.faults.length],
 		['promotions', result.promotions],
-		['writes acknowledged', result.acknowledged],
-		['writes lost or overtaken', run.saving.breaches.length],
-		['responses to upserts', outcomes(run.saving.seen)],
+		...run.sittings.map(({ name, judged, seen }): [string, string] => [
+			`judge ${name}: judged, and responses`,
+			`${judged.length}; ${outcomes(seen)}`,
+		]),
 		['lists', result.lists],
 		['responses to lists', outcomes(run.load.lists)],
 		['lists failed, of these without a fault', `${result.listsFailed}, ${result.listsFailedWithoutFault}`],

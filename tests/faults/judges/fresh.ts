@@ -20,7 +20,8 @@ export const fresh: Judge = {
 			place.asOwner(async (sql) => {
 				await sql`
 					insert into company_contacts (bitrix_id, company_ids, name) values (${marker}::float8::bigint, '{900}', ${`m${committed.length}`})
-					on conflict (bitrix_id) do update set name = excluded.name`;
+					on conflict (bitrix_id) do update set name = excluded.name
+					where substr(company_contacts.name, 2)::int < substr(excluded.name, 2)::int`;
 				committed.push(performance.now());
 			});
 		await write();

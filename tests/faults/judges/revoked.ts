@@ -16,25 +16,19 @@ export const revoked: Judge = {
 		const judged: number[] = [];
 		const breaches: Breach[] = [];
 		const caller = createCaller(place, random, seen);
-		let rounds = 0;
+		let [rounds, key] = [0, ''];
 
-		async function use(address: string, key: string, round: number) {
+		async function use(address: string) {
 			const query = `project=${key}&api_key=${key}-key`;
 			return place.company.includes(address)
 				? caller.call(`${address}/api/company_contacts.list?company_id=1&${query}`)
-				: caller.call(`${address}/api/personal_contacts?${query}`, { chat_id: -1000 - round });
+				: caller.call(`${address}/api/personal_contacts?${query}`, { chat_id: -1000 - rounds });
 		}
 		/** Uses the key everywhere until the change must be in force, and a while longer. */
-		async function watch(
-			key: string,
-			round: number,
-			changed: number,
-			wrong: (outcome: unknown) => boolean,
-			what: string,
-		) {
+		async function watch(changed: number, wrong: (outcome: unknown) => boolean, what: string) {
 			const everywhere = [...place.personal, ...place.company].map(async (address) => {
 				while (performance.now() < changed + watchedMs) {
-					const { begun, ended, outcome } = await use(address, key, round);
+					const { begun, ended, outcome } = await use(address);
 					if (begun > changed + limitMs) {
 						judged.push(ended);
 						// From the change on: the machine may have delayed the poll that would have seen it.
@@ -47,24 +41,13 @@ export const revoked: Judge = {
 			await Promise.all(everywhere);
 		}
 		const loop = repeat(async () => {
-			const round = ++rounds;
-			const key = `round-${round}`;
-			await place.asOwner((sql) => addProject(sql, key, `${key}-key`));
-			await watch(
-				key,
-				round,
-				performance.now(),
-				(outcome) => outcome === 401,
-				'still refused a second after it was made',
-			);
+			await place.asOwner((sql) => {
+				key = `round-${++rounds}`;
+				return addProject(sql, key, `${key}-key`);
+			});
+			await watch(performance.now(), (outcome) => outcome === 401, 'still refused a second after it was made');
 			await place.asOwner((sql) => revokeKeysOf(sql, key));
-			await watch(
-				key,
-				round,
-				performance.now(),
-				(outcome) => outcome === 200,
-				'still accepted a second after it was revoked',
-			);
+			await watch(performance.now(), (outcome) => outcome === 200, 'still accepted a second after it was revoked');
 		}, 10);
 		return {
 			judged,
