@@ -145,6 +145,16 @@ test('a run that fails here unexpectedly says why', async () => {
 	expectOneLine(outcome, 1, 'The database has no tables yet');
 });
 
+test('a synchroniser that can’t begin here says why', async () => {
+	const own = await createTestDatabase();
+	onTestFinished(() => own.drop());
+	await own.sql`revoke execute on function pg_try_advisory_lock(bigint) from public, contacts_operator`;
+	const outcome = await contacts(urlAs(own.url, 'operator', rolePassword), ['sync', '--once'], {
+		environment: settings(),
+	});
+	expectOneLine(outcome, 1, 'The database user may not do this');
+});
+
 test('a run that fails after it has deleted a contact says so', async () => {
 	const { id } = standIn.add({ lastName: 'One' });
 	expect(await run(['--remap'])).toMatchObject({ code: 0 });

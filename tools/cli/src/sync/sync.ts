@@ -187,6 +187,7 @@ function start(here: Here): void {
 		onWaiting: () => undefined,
 		onWorking: () => undefined,
 		onConfigurationDiffers: (error) => ended.abort(error),
+		onBeginError: (error) => ended.abort(error),
 		onRunError(error) {
 			// Of the others the row of the run says it.
 			if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) ended.abort(error);
