@@ -216,6 +216,14 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, .
 		});
 	});
 
+	test('while the keys can’t be confirmed, only what can be no key gets a 401', async () => {
+		await withApp({ pollUrl: 'postgres://127.0.0.1:1/none' }, async (other) => {
+			for (const query of ['', 'project=good', `${good}&api_key=`, 'project=good&api_key=%', 'project=&api_key=x'])
+				await expectProblem(await request(first, query, {}, other), 401, 'unauthorized');
+			await expectProblem(await request(first, good, {}, other), 500, 'database_error');
+		});
+	});
+
 	test('a 500 within 5 seconds when the database accepts connections and does not respond', async () => {
 		const silent = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
 		await once(silent, 'listening');

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
-import { createTestDatabase } from '@contacts/testing/database.js';
+import { createTestDatabase, rolePassword } from '@contacts/testing/database.js';
 import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -81,6 +82,11 @@ describe('what prevents a start is said in one line:', () => {
 	test('a database that refuses the password, which is not repeated', async () => {
 		const url = Object.assign(new URL(database.url), { password: 'canary' });
 		await expectLine(/^The database refuses the user or the password in DATABASE_URL\.$/, { DATABASE_URL: url.href });
+	});
+
+	test('a database user that may not migrate', async () => {
+		const url = urlAs(database.url, 'personal-contacts', rolePassword);
+		await expectLine(/^Only the owner of the database can migrate it: .+ names another user\.$/, { DATABASE_URL: url });
 	});
 
 	test.each([

@@ -85,7 +85,7 @@ function welcome({ companyPort, personalPort, databaseUrl }: Settings): string {
 function describe(error: unknown): string {
 	if (error instanceof ConfigError) return error.lines.join('\n');
 	if (error instanceof LocalPostgresError || error instanceof MigrationError) return error.message;
-	const known = describeDatabaseError(error, 'service');
+	const known = describeDatabaseError(error, 'migrate');
 	if (known !== undefined) return known;
 	// The system's errors name what failed and the reason.
 	if (error instanceof Error && 'syscall' in error) return error.message;

@@ -31,6 +31,8 @@ interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	 * others. It keeps trying: somebody may confirm this configuration, or restore the other one.
 	 */
 	onConfigurationDiffers(error: ConfigurationDiffersError): void;
+	/** Called with the error of each attempt to begin that fails. It tries again. */
+	onBeginError?(error: unknown): void;
 	/** Called after each run. */
 	onRun?(outcome: 'done' | 'failed'): void;
 	/** Called with the error of each run that fails. */
@@ -81,6 +83,7 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 					readOnlyMs = Math.min(2 * readOnlyMs, maxRetryIntervalMs);
 				}
 				logger.error({ err: error, retry_ms: retryMs }, 'the synchroniser can’t begin: it tries again');
+				options.onBeginError?.(error);
 			}
 		}
 		try {

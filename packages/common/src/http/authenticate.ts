@@ -56,7 +56,7 @@ export const authenticate = fp<AuthenticateOptions>(
 		}
 		scope.addHook('onRequest', (request, _reply, done) => {
 			// A key that is not known may be new: after the process stood still, its keys are too old to refuse one.
-			if (poll.confirmed === undefined && findProject(request, keyRing) === undefined) {
+			if (poll.confirmed === undefined && isNotKnown(request, keyRing)) {
 				poll
 					.confirm(maxConfirmMs)
 					.then(() => check(request))
@@ -87,17 +87,28 @@ export const authenticate = fp<AuthenticateOptions>(
 /** The maximum time for which a request waits for its key to be confirmed. It leaves time for the response. */
 const maxConfirmMs = 3000;
 
-/** The credentials of a request. A repeated parameter is an array, and one with malformed percent-encoding a symbol. */
-function credentialsOf({ query }: FastifyRequest): { project: unknown; key: unknown } {
+/**
+ * The credentials of a request, or why they can't be valid, whatever keys there are. A repeated parameter is an array, and one with
+ * malformed percent-encoding a symbol.
+ */
+function credentialsOf({ query }: FastifyRequest): { project: string; key: string } | RejectionReason {
 	const { project, api_key: key } = query as Record<string, unknown>;
+	if (project === undefined || key === undefined) return 'missing_credential';
+	if (project === malformed || key === malformed) return 'malformed_credential';
+	if (typeof project !== 'string' || typeof key !== 'string') return 'repeated_credential';
+	if (project === '' || key === '') return 'empty_credential';
 	return { project, key };
 }
 
 function findProject(request: FastifyRequest, keyRing: KeyRing): Project | undefined {
-	const { project, key } = credentialsOf(request);
-	if (typeof project !== 'string' || typeof key !== 'string') return undefined;
-	if (project === '' || key === '' || key.length > maxKeyLength) return undefined;
-	return keyRing.find(project, key);
+	const credentials = credentialsOf(request);
+	if (typeof credentials === 'string' || credentials.key.length > maxKeyLength) return undefined;
+	return keyRing.find(credentials.project, credentials.key);
+}
+
+/** Whether there may be a key with these credentials, which is not known. */
+function isNotKnown(request: FastifyRequest, keyRing: KeyRing): boolean {
+	return typeof credentialsOf(request) !== 'string' && findProject(request, keyRing) === undefined;
 }
 
 function unauthorized(request: FastifyRequest, keyRing: KeyRing): Problem {
@@ -105,10 +116,6 @@ function unauthorized(request: FastifyRequest, keyRing: KeyRing): Problem {
 }
 
 function findReason(request: FastifyRequest, keyRing: KeyRing): RejectionReason {
-	const { project, key } = credentialsOf(request);
-	if (project === undefined || key === undefined) return 'missing_credential';
-	if (project === malformed || key === malformed) return 'malformed_credential';
-	if (typeof project !== 'string' || typeof key !== 'string') return 'repeated_credential';
-	if (project === '' || key === '') return 'empty_credential';
-	return keyRing.findReason(project, key);
+	const credentials = credentialsOf(request);
+	return typeof credentials === 'string' ? credentials : keyRing.findReason(credentials.project, credentials.key);
 }

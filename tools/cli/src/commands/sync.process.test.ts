@@ -145,6 +145,38 @@ test('a run that fails here unexpectedly says why', async () => {
 	expectOneLine(outcome, 1, 'The database has no tables yet');
 });
 
+test('a synchroniser that can’t begin here says why', async () => {
+	const own = await createTestDatabase();
+	onTestFinished(() => own.drop());
+	await own.sql`revoke execute on function pg_try_advisory_lock(bigint) from public, contacts_operator`;
+	const outcome = await contacts(urlAs(own.url, 'operator', rolePassword), ['sync', '--once'], {
+		environment: settings(),
+	});
+	expectOneLine(outcome, 1, 'The database user may not do this');
+});
+
+test('--remap is no success when a synchroniser with the configuration of the mirror does the run', async () => {
+	expect(await run(['--remap'])).toMatchObject({ code: 0 });
+	let outcome: ReturnType<typeof run> | undefined;
+	await database.sql.begin(async (sql) => {
+		await sql`lock table audit_log in share mode`;
+		outcome = run(['--remap'], { BITRIX24_DEFAULT_COUNTRY: 'RU' });
+		// It has found the lock of the synchroniser free.
+		const waiting = () => database.sql`select from pg_locks where not granted and relation = 'audit_log'::regclass`;
+		await expect.poll(async () => (await waiting()).length).toBe(1);
+		const session = await openSession(urlAs(database.url, 'crm-sync', rolePassword));
+		onTestFinished(() => session?.close());
+	});
+	const takeRequest = () => database.sql`
+		insert into crm_sync_runs (kind, requested_at, ended_at, outcome)
+		select 'full', requested_at, now(), 'done' from crm_sync_requests where requested_at is not null returning 1`;
+	await expect.poll(async () => (await takeRequest()).length).toBe(1);
+	expect(await outcome).toMatchObject({
+		code: 1,
+		stderr: expect.stringMatching(/COUNTRY is not set there and RU here/),
+	});
+});
+
 test('a run that fails after it has deleted a contact says so', async () => {
 	const { id } = standIn.add({ lastName: 'One' });
 	expect(await run(['--remap'])).toMatchObject({ code: 0 });

@@ -67,6 +67,8 @@ export async function runSync({ environment, output }: Context, options: SyncOpt
 			const state = await readState(sql);
 			const { kind, outcome, created, changed, deleted, seen, requests } = run;
 			if (outcome !== 'done' && outcome !== 'held') throw new CommandError(explainFailure(run, state));
+			// A synchroniser with the earlier configuration may have begun meanwhile, and done the run.
+			if (options.remap) requireConfirmed(state.configuration, mirrorConfiguration(configOf({ environment })));
 			output.result(
 				run,
 				`${kind[0]?.toUpperCase()}${kind.slice(1)} run: ${created} new, ${changed} changed, ${deleted} deleted, of ${seen} contacts read in ${requests} requests.`,
@@ -117,7 +119,8 @@ function requireOnce({ once, remap }: SyncOptions): void {
 }
 
 /** @throws ConfigError */
-const configOf = ({ environment }: Here): CrmConfig => toCrmConfig(readVariables(crmVariables, environment));
+const configOf = ({ environment }: Pick<Context, 'environment'>): CrmConfig =>
+	toCrmConfig(readVariables(crmVariables, environment));
 
 /** Has the contacts synchronised by the synchroniser that runs, or here. @returns the run that has done it */
 async function serve(sql: Sql, here: Here): Promise<RunRow> {
@@ -187,6 +190,7 @@ function start(here: Here): void {
 		onWaiting: () => undefined,
 		onWorking: () => undefined,
 		onConfigurationDiffers: (error) => ended.abort(error),
+		onBeginError: (error) => ended.abort(error),
 		onRunError(error) {
 			// Of the others the row of the run says it.
 			if (!(error instanceof Bitrix24Error || error instanceof IncompleteRunError)) ended.abort(error);

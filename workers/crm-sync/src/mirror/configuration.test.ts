@@ -3,12 +3,14 @@ import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { type CrmConfig, crmVariables, toCrmConfig } from '../config.js';
 import {
+	type ExpectedRow,
 	error,
 	interrupt,
 	readMirror,
 	reasonField,
 	type SyncHarness,
 	startSync,
+	storeEvents,
 	troubleField,
 } from '../testing/harness.js';
 import { differencesOf, mirrorConfiguration } from './configuration.js';
@@ -87,6 +89,26 @@ test('a confirmed configuration holds nothing of the earlier one: it may be the 
 	await sync.restart({ config: configWith(webhook('127.0.0.1', 'localhost')) });
 	expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', isHeld: false });
 	expect((await readMirror()).filter(({ phone, company_ids: ids }) => phone !== null || ids !== null)).toEqual([]);
+});
+
+test('a confirmed configuration keeps no phone of another person, also while it holds contacts or has not read all', async () => {
+	await sync.synchroniser.run();
+	const unread = sync.ids().slice(0, 30);
+	for (const id of sync.ids()) sync.standIn.update(id, { phones: [], companyIds: [] }, { touch: false });
+	for (const id of unread) sync.standIn.update(id, { raw: { assignedById: undefined } }, { touch: false });
+	for (const id of sync.ids().slice(90)) sync.standIn.remove(id);
+	const isKept = ({ phone, company_ids: ids }: ExpectedRow) => phone !== null || ids !== null;
+	await sync.restart({ config: configWith(webhook('127.0.0.1', 'localhost')), remap: true });
+	await expect(sync.synchroniser.run()).rejects.toMatchObject({ name: 'IncompleteRunError', counts: { isHeld: true } });
+	expect((await readMirror()).slice(30, 90).filter(isKept)).toEqual([]);
+
+	for (const id of unread) sync.standIn.update(id, { raw: {} }, { touch: false });
+	await storeEvents(...unread.slice(0, 5));
+	await sync.synchroniser.events();
+	expect((await readMirror()).slice(0, 5).filter(isKept)).toEqual([]);
+	expect(await sync.synchroniser.run({ full: true })).toMatchObject({ isHeld: true });
+	expect((await readMirror()).slice(0, 90).filter(isKept)).toEqual([]);
+	expect(await sync.state()).toMatchObject({ held_deletions: 30, held_emptied: 0, remapped: false });
 });
 
 test('a confirmed configuration makes an interrupted run begin from the start', async () => {

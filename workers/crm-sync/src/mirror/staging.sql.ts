@@ -79,7 +79,10 @@ export async function readMissing(sql: Sql): Promise<number[]> {
 }
 
 interface FullResult {
-	/** What is too much to be lost without a confirmation: no missing contact was looked up, and no phone or company is taken away. */
+	/**
+	 * What is too much to be lost without a confirmation: no missing contact was looked up, and no phone or company is taken away. With
+	 * another configuration none is counted as `emptied`, and all are taken away.
+	 */
 	held: { run: number; deletions: number; emptied: number } | undefined;
 	denied: number;
 	/** Contacts that stay as they are. */
@@ -99,7 +102,8 @@ export async function finishFull(
 	{ held, denied, unread }: FullResult,
 ): Promise<SaveResult & { deleted: number; phones: { changed: number; removed: number } }> {
 	const isComplete = unread === 0;
-	const absent = held === undefined ? `'{}'::text[]` : emptyColumns;
+	const keepsEmpty = held !== undefined && held.emptied > 0;
+	const absent = keepsEmpty ? emptyColumns : `'{}'::text[]`;
 	const [changes] = await sql<[SaveResult & { deleted: number; phones: { changed: number; removed: number } }]>`
 		with ${sql.unsafe(savingQuery(`(select *, ${absent} as absent from crm_sync_staging where state = 'listed')`))},
 		deleted as (
@@ -113,14 +117,14 @@ export async function finishFull(
 				last_success_at = case when ${isComplete && held === undefined}
 					then coalesce(full_begun_at, last_success_at) else last_success_at end,
 				held_run = ${held?.run ?? null}, held_deletions = ${held?.deletions ?? null}, held_emptied = ${held?.emptied ?? null},
-				remapped = false, denied_contacts = ${denied}, unread_contacts = ${unread},
+				remapped = remapped and ${!isComplete}, denied_contacts = ${denied}, unread_contacts = ${unread},
 				-- No beginning since an event was dropped: the run may have read its contact before.
 				last_full_at = case when ${isComplete} and full_begun_at is not null then clock_timestamp() end,
 				blocked_by = null, blocked_until = null,
 				${sql.unsafe(noFullRun)}
 		), phones as (
 			-- Of the table as it was before this statement.
-			select count(*) filter (where s.phone <> c.phone) as changed, count(*) filter (where s.phone is null and ${held === undefined}) as removed
+			select count(*) filter (where s.phone <> c.phone) as changed, count(*) filter (where s.phone is null and ${!keepsEmpty}) as removed
 			from crm_sync_staging s join company_contacts c using (bitrix_id)
 			where s.state = 'listed' and c.phone is not null
 		), emptied as (
@@ -134,8 +138,8 @@ export async function finishFull(
 
 /**
  * Saves contacts outside of the pages of a full run. While something is held, an empty phone or list of companies keeps what is
- * stored. Rows that a full run in progress has staged follow: what it has found deleted is not deleted if the contact is there or
- * unread now.
+ * stored, unless that may be of an earlier configuration. Rows that a full run in progress has staged follow: what it has found
+ * deleted is not deleted if the contact is there or unread now.
  */
 export async function saveContacts(
 	sql: Sql,
@@ -156,7 +160,7 @@ export async function saveContacts(
 		), gone as (
 			delete from company_contacts where bitrix_id = any (${`{${deleted}}`}::text::bigint[]) returning 1
 		)
-		select held_run is not null as held, (select count(*) from gone)::int as gone from crm_sync_state`;
+		select held_run is not null and not remapped as held, (select count(*) from gone)::int as gone from crm_sync_state`;
 	const saved = await saveCompanyContacts(sql, held ? contacts.map(withoutEmpty) : contacts);
 	return { ...saved, deleted: gone };
 }

@@ -17,7 +17,7 @@ export interface SyncState {
 	held_run: number | null;
 	held_deletions: number | null;
 	held_emptied: number | null;
-	/** Whether somebody has confirmed this configuration, and no full run with it is done. */
+	/** Whether somebody has confirmed this configuration, and no full run with it has read every contact. */
 	remapped: boolean;
 	denied_contacts: number;
 	unread_contacts: number;
