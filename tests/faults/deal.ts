@@ -52,8 +52,7 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 	const rowAt = ({ begun, ended }: Time) => played.find((row) => ended >= row.begun && begun <= row.over);
 	const describe = (judge: string, what: string, time: Time) =>
 		`${judge}: ${what} (${rowAt(time)?.name ?? 'between rows'}, ${Math.round(time.begun)} to ${Math.round(time.ended)}, of which the machine took ${Math.round(machine.during(time))} ms)`;
-	const isExcused = ({ begun, ended, limitMs = -1 }: Breach) =>
-		ended - begun - machine.during({ begun, ended }) <= limitMs;
+	const isExcused = (breach: Breach) => machine.own(breach) <= (breach.limitMs ?? -1);
 
 	/** What the judges have found so far, and what clients were told that no row allows. */
 	function findings(): string[] {
@@ -71,8 +70,7 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 		for (const { name, judged } of sittings)
 			while (!(Number(judged.at(-1)) > since)) {
 				await delay(20);
-				const time = { begun, ended: performance.now() };
-				if (time.ended - begun - machine.during(time) < recoveryMs) continue;
+				if (machine.own({ begun, ended: performance.now() }) < recoveryMs) continue;
 				return void problems.push(`${name}: could judge nothing for ${recoveryMs} ms ${after}`);
 			}
 	}
