@@ -1,12 +1,17 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Sql } from '@contacts/common/database/client.js';
 import { classify } from '@contacts/common/database/errors.js';
+import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { migrate } from '@contacts/migrations/migrate.js';
 import { type RoleUser, urlAs } from '@contacts/migrations/roles.js';
-import { startCrashablePostgres } from '@contacts/testing/crashable-postgres.js';
 import { rolePassword, withConnection } from '@contacts/testing/database.js';
 import { startPgBouncer } from '@contacts/testing/pgbouncer.js';
 import { startReplicatedPostgres } from '@contacts/testing/replicated-postgres.js';
+import { createRoles } from '@contacts/testing/roles.js';
 import { startTcpProxy, type TcpProxy } from '@contacts/testing/tcp-proxy.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 
 /** What the replicas connect to: PostgreSQL; one with a synchronous standby, by one address or by two hosts; PgBouncer. */
 export const kinds = ['direct', 'standby', 'pgbouncer'] as const;
@@ -62,35 +67,46 @@ export async function again<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function startAlone(kind: 'direct' | 'pgbouncer'): Promise<DatabaseOfKind> {
-	const postgres = await startCrashablePostgres();
-	let url = postgres.urlAs('crm-sync');
+	const dataDirectory = join(await temporaryFolder(), 'postgres');
+	// Connections that an unresponsive network has dropped stay open on the server for the whole test.
+	const start = () => startLocalPostgres({ dataDirectory, password: 'test', settings: { max_connections: '400' } });
+	let server: LocalPostgres = await start();
+	const url = () => server.url('postgres');
+	const asSuperuser = <T>(work: (sql: Sql) => Promise<T>) => withConnection(url(), work);
+	await createRoles(url());
+	await migrate(url());
 	/** The server gets another port when it starts again. */
-	const front = await startTcpProxy(url);
+	const front = await startTcpProxy(url());
 	const pgbouncer =
 		kind === 'pgbouncer'
-			? await startPgBouncer(front.through(at(url, 'personal-contacts')), front.through(at(url, 'company-contacts')))
+			? await startPgBouncer(
+					front.through(at(url(), 'personal-contacts')),
+					front.through(at(url(), 'company-contacts')),
+				)
 			: undefined;
 	if (pgbouncer) {
 		// What docs/deploy.md says, because PgBouncer ignores the parameter of the connection.
-		await postgres.asSuperuser((sql) => sql`alter role personal_contacts_service set statement_timeout = '3s'`);
+		await asSuperuser((sql) => sql`alter role personal_contacts_service set statement_timeout = '3s'`);
 	}
 	return {
 		async wayFor(user) {
-			const direct = front.through(at(url, user));
+			const direct = front.through(at(url(), user));
 			// The synchroniser needs PostgreSQL's own address.
 			const target = user === 'crm-sync' ? direct : (pgbouncer?.through(direct) ?? direct);
 			const proxy = await startTcpProxy(target);
 			return { url: proxy.through(target), proxies: [proxy] };
 		},
-		asOwner: (work) => again(() => postgres.asSuperuser(work)),
+		asOwner: (work) => again(() => asSuperuser(work)),
 		async crash(forMs) {
 			front.refuse();
-			await postgres.crash();
+			const [postmaster] = readFileSync(join(dataDirectory, 'postmaster.pid'), 'utf8').split('\n');
+			// An immediate shutdown, without a checkpoint or a message to clients.
+			process.kill(Number(postmaster), 'SIGQUIT');
+			await server.ended;
 			await delay(forMs);
-			await postgres.restart();
-			url = postgres.urlAs('crm-sync');
-			front.redirect(url);
-			await postgres.responds();
+			server = await start();
+			front.redirect(url());
+			await again(() => asSuperuser((sql) => sql`select 1`));
 			await front.restore();
 		},
 		failOver: impossible('fail over'),
@@ -98,7 +114,7 @@ async function startAlone(kind: 'direct' | 'pgbouncer'): Promise<DatabaseOfKind>
 		async remove() {
 			await pgbouncer?.stop();
 			front.close();
-			await postgres.remove();
+			await server.stop();
 		},
 	};
 }

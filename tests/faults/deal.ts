@@ -69,8 +69,7 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 		for (const { name, judged } of sittings)
 			while (!(Number(judged.at(-1)) > since)) {
 				await delay(20);
-				const time = { begun, ended: performance.now() };
-				if (time.ended - begun - machine.during(time) < recoveryMs) continue;
+				if (machine.own({ begun, ended: performance.now() }) < recoveryMs) continue;
 				return void problems.push(`${name}: could judge nothing for ${recoveryMs} ms ${after}`);
 			}
 	}

@@ -5,13 +5,14 @@ import type { ServiceName } from '@contacts/common/auth/key-ring.sql.js';
 import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
 import { botGatewayConfig, gatewayConfig, withoutRate } from '@contacts/testing/gateway.js';
-import { type Time, watchDelays } from '@contacts/testing/machine-delays.js';
 import { type NameServer, startNameServer } from '@contacts/testing/name-server.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
+import { childrenOf } from '@contacts/testing/proc.js';
 import { seededRandom } from '@contacts/testing/random.js';
 import type { RunningService } from '@contacts/testing/services.js';
+import { type StarvedTime, type Time, watchStarvedTime } from '@contacts/testing/starved-time.js';
 import { database, test } from '@contacts/testing/test.js';
-import { startClients } from '@contacts/testing/upserting-clients.js';
+import { createUpsertClient, type ResponseStatus } from '@contacts/testing/upsert-client.js';
 import { afterAll, expect } from 'vitest';
 import { startService } from '../services.js';
 
@@ -80,8 +81,20 @@ async function restartAll(name: ServiceName, replicas: RunningService[], route: 
 	return stops;
 }
 
+/** What a busy machine takes from a gateway, its replicas, and this process. */
+const watchMachine = ({ pid }: RunningNginx, replicas: readonly RunningService[]) =>
+	watchStarvedTime(() => [...childrenOf(pid), ...replicas.map((replica) => replica.pid)]);
+
+/**
+ * Whether a busy machine explains this: a process that stands still for half a second sheds load, and one that waits for a
+ * processor for a second may run out of time.
+ */
+const isStarved = (machine: StarvedTime, { outcome, begun, ended }: Time & { outcome: ResponseStatus }) =>
+	(outcome === 503 && machine.during({ begun: begun - 1000, ended }) > 250) ||
+	(outcome === 500 && machine.during({ begun, ended }) > 1000);
+
 interface Answer {
-	outcome: number | string;
+	outcome: ResponseStatus;
 	etag?: string | undefined;
 	/** The end of a complete list. */
 	count?: number;
@@ -102,8 +115,8 @@ function ask(query: string, agent: Agent, headers: Record<string, string>): Prom
 }
 
 test.concurrent('no request fails while two replicas restart one after the other under load', async () => {
-	const outcomes = new Map<number | string, number>();
-	const wrong: Answer[] = [];
+	const outcomes = new Map<ResponseStatus, number>();
+	const wrong: (Answer & Time)[] = [];
 	const times: Time[] = [];
 	let running = true;
 	const agent = new Agent({ keepAlive: true });
@@ -115,14 +128,15 @@ test.concurrent('no request fails while two replicas restart one after the other
 			// Every other request for a short list is conditional.
 			const conditional = etag !== undefined && count < contacts;
 			const response = await ask(query, agent, conditional ? { 'if-none-match': etag ?? '' } : {});
-			times.push({ begun, ended: performance.now() });
+			const time = { begun, ended: performance.now() };
+			times.push(time);
 			outcomes.set(response.outcome, (outcomes.get(response.outcome) ?? 0) + 1);
-			if (response.outcome !== 304 && (response.outcome !== 200 || response.count !== count)) wrong.push(response);
+			if (response.outcome !== 304 && (response.outcome !== 200 || response.count !== count))
+				wrong.push({ ...response, ...time });
 			etag = conditional ? undefined : response.etag;
 		}
 	};
-	// nginx responds to this path by itself.
-	const stopWatching = watchDelays(async () => (await fetch(`${gateway.url}/none`)).arrayBuffer());
+	const machine = watchMachine(gateway, lists);
 	const load = [
 		...Array.from({ length: 12 }, (_, index) => client(`&company_id=${index + 1}`, contacts / 100)),
 		...Array.from({ length: 4 }, () => client('', contacts)),
@@ -132,52 +146,72 @@ test.concurrent('no request fails while two replicas restart one after the other
 	running = false;
 	await Promise.all(load);
 	agent.destroy();
-	const machine = await stopWatching();
+	machine.stop();
 	const slowest = Math.max(...times.map(({ begun, ended }) => ended - begun));
-	const waited = machine.longest(times);
+	const waited = Math.max(...times.map(machine.own));
 
 	const total = [...outcomes.values()].reduce((sum, count) => sum + count, 0);
 	console.info(
-		`${total} requests over ${restarts} restarts: ${[...outcomes].map(([outcome, count]) => `${outcome}: ${count}`).join(', ')}; the slowest took ${slowest.toFixed(0)} ms, ${waited.toFixed(0)} ms without delays of the machine`,
+		`${total} requests over ${restarts} restarts: ${[...outcomes].map(([outcome, count]) => `${outcome}: ${count}`).join(', ')}; the slowest took ${slowest.toFixed(0)} ms, ${waited.toFixed(0)} ms of its own`,
 	);
-	expect(wrong.slice(0, 5)).toEqual([]);
-	expect([...outcomes.keys()].toSorted()).toEqual([200, 304]);
+	expect(wrong.filter((each) => !isStarved(machine, each)).slice(0, 5)).toEqual([]);
+	expect(outcomes.get(304)).toBeGreaterThan(0);
 	expect(total).toBeGreaterThan(1000);
 	// None waited for a replica that was down: the gateway gives up a connection only after a second.
-	expect(waited).toBeLessThan(1000 * machine.slowdown);
+	expect(waited).toBeLessThan(1000);
 });
 
 test.concurrent('upserts do not fail while two replicas restart one after the other, but for those of one moment in which a replica stops to listen', async () => {
 	const url = `${botGateway.url}/api/personal_contacts?project=partner&api_key=partner-key`;
-	const stopWatching = watchDelays(() => database.sql`select 1`);
-	const clients = startClients(url, 16, 10, seededRandom());
+	const machine = watchMachine(botGateway, upserts);
+	const upsertClient = createUpsertClient();
+	const random = seededRandom();
+	const outcomes = new Map<ResponseStatus, number>();
+	const failures: (Time & { outcome: ResponseStatus })[] = [];
+	/** By chat: the last version that was acknowledged. */
+	const acknowledged = new Map<number, string>();
+	let running = true;
+
+	/** Saves ten chats. The next version is sent only after the previous request has succeeded or failed. */
+	const client = async (first: number) => {
+		let chat = first;
+		for (let version = 1; running; version++) {
+			// Often saves the same chat again at once, which detects a late older version soonest.
+			if (random.integer(1, 4) === 1) chat = first + random.integer(0, 9);
+			const begun = performance.now();
+			const outcome = await upsertClient.upsert(url, { chat_id: chat, username: `u${version}` });
+			outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+			if (outcome === 200) acknowledged.set(chat, `u${version}`);
+			else {
+				failures.push({ outcome, begun, ended: performance.now() });
+				await delay(20);
+			}
+		}
+	};
+	const load = Array.from({ length: 16 }, (_, index) => client(1 + 10 * index));
 	const stops = await restartAll('personal-contacts', upserts, '/api/personal_contacts');
-	await clients.stop();
-	const machine = await stopWatching();
-	console.info(`${clients.acknowledged} upserts over ${restarts} restarts: ${JSON.stringify([...clients.outcomes])}`);
+	running = false;
+	await Promise.all(load);
+	upsertClient.close();
+	machine.stop();
+	console.info(`upserts over ${restarts} restarts: ${JSON.stringify([...outcomes])}`);
 
 	const during = (one: Time, other: Time) => one.begun < other.ended && other.begun < one.ended;
-	const failed = clients.failures.filter(({ outcome }) => outcome === 502);
+	const failed = failures.filter(({ outcome }) => outcome === 502);
 	// The name server is in this process, and nginx waits for it for two seconds.
-	const unresolved = failed.filter(({ begun, ended }) => machine.during(begun, ended) > 1500);
+	const unresolved = failed.filter((each) => machine.during(each) > 1500);
 	const lost = failed.filter((failure) => !unresolved.includes(failure));
 	// nginx does not send an upsert again that it has sent. A request meets the 30 microseconds between the last look for
 	// connections and the end of listening in less than one stop of a hundred, without that look in most stops.
 	expect(stops.filter((stop) => lost.some((failure) => during(failure, stop))).length).toBeLessThanOrEqual(1);
-	// A process on a machine that stands still for half a second sheds load.
-	const shed = clients.failures.filter(
-		({ outcome, begun, ended }) => outcome === 503 && machine.during(begun - 1000, ended) > 250,
-	);
 	const explained = new Set([
-		...shed,
+		...failures.filter((failure) => isStarved(machine, failure)),
 		...unresolved,
 		...lost.filter((failure) => stops.some((stop) => during(failure, stop))),
 	]);
-	expect(clients.failures.filter((failure) => !explained.has(failure))).toEqual([]);
-	expect(clients.acknowledged).toBeGreaterThan(500 / machine.slowdown);
+	expect(failures.filter((failure) => !explained.has(failure))).toEqual([]);
+	expect(outcomes.get(200)).toBeGreaterThan(500);
 	const stored = await database.sql<{ chat: number; username: string }[]>`
 		select chat_id::int as chat, username from personal_contacts`;
-	expect(new Map(stored.map(({ chat, username }) => [chat, username]))).toEqual(
-		new Map([...clients.stored].map(([chat, version]) => [chat, `u${version}`])),
-	);
+	expect(new Map(stored.map(({ chat, username }) => [chat, username]))).toEqual(acknowledged);
 });

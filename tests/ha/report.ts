@@ -56,10 +56,7 @@ export function evaluate({ begun, ended, load, faults, reigns, machine }: Run): 
 		promotions: promotions.length,
 		longestAfterPromotion: Math.max(
 			0,
-			...promotions.map(({ at }) => {
-				const wasSaved = saved.find((moment) => moment >= at) ?? ended;
-				return wasSaved - at - machine.during({ begun: at, ended: wasSaved });
-			}),
+			...promotions.map(({ at }) => machine.own({ begun: at, ended: saved.find((moment) => moment >= at) ?? ended })),
 		),
 		longestWithoutWrites: moments.reduce((longest, at, index) => Math.max(longest, at - (moments[index - 1] ?? at)), 0),
 		admitted: load.admitted.length,

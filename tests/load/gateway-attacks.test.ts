@@ -1,15 +1,13 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent, createServer, request } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '@contacts/local-postgres/ports.js';
 import { addProject } from '@contacts/testing/app.js';
-import { gatewayConfig } from '@contacts/testing/gateway.js';
+import { makeCertificate } from '@contacts/testing/certificate.js';
+import { gatewayConfig, withTls } from '@contacts/testing/gateway.js';
 import { type RunningNginx, startNginx } from '@contacts/testing/nginx.js';
 import { startProcess } from '@contacts/testing/process.js';
 import type { RunningService } from '@contacts/testing/services.js';
@@ -39,28 +37,10 @@ test.beforeAll(async () => {
 	await once(receiver, 'listening');
 	service = await startService('company-contacts', { TRUST_PROXY: 'loopback', RATE_LIMIT_BURST: '10000' });
 	const events = `127.0.0.1:${(receiver.address() as AddressInfo).port}`;
-	ports.https = String(await freePort());
-	execFileSync('openssl', [
-		...[
-			'req',
-			'-x509',
-			'-newkey',
-			'ec',
-			'-pkeyopt',
-			'ec_paramgen_curve:prime256v1',
-			'-nodes',
-			'-days',
-			'2',
-			'-subj',
-			'/CN=a',
-		],
-		...['-keyout', join(certificates, 'privkey.pem'), '-out', join(certificates, 'fullchain.pem')],
-	]);
-	const listen = readFileSync(new URL('../../operations/tls/listen.conf', import.meta.url), 'utf8');
-	const here = listen.replace('8443', `127.0.0.1:${ports.https}`).replaceAll('/etc/nginx/certificates', certificates);
-	writeFileSync(join(certificates, 'listen.conf'), here);
-	const config = gatewayConfig(new URL(service.url).host, { events });
-	gateway = await startNginx(config.replace('/etc/nginx/tls', certificates));
+	makeCertificate(certificates);
+	const port = await freePort();
+	gateway = await startNginx(withTls(gatewayConfig(new URL(service.url).host, { events }), port, certificates));
+	ports.https = String(port);
 	ports.http = new URL(gateway.url).port;
 });
 afterAll(async () => {

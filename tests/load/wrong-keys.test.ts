@@ -1,6 +1,7 @@
 import { addProject } from '@contacts/testing/app.js';
-import { residentMiB, starvedMsOf } from '@contacts/testing/proc.js';
+import { residentMiB } from '@contacts/testing/proc.js';
 import type { RunningService } from '@contacts/testing/services.js';
+import { watchStarvedTime } from '@contacts/testing/starved-time.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, expect } from 'vitest';
 import { startService } from '../services.js';
@@ -50,12 +51,11 @@ test('five seconds of wrong keys at full speed cause no query and no memory grow
 				await new Promise((resolve) => setTimeout(resolve, 210));
 			}
 		};
-		const pids = [service.pid, process.pid];
-		const before = pids.map(starvedMsOf);
+		const machine = watchStarvedTime(() => [service.pid]);
 		await Promise.all([...Array.from({ length: 32 }, (_, worker) => guess(worker)), ask()]);
-		const starved = pids.map((pid, index) => starvedMsOf(pid) - (before[index] as number));
-		// The share of the time in which the service, or its clients, did not wait for a processor.
-		const share = Math.max(0, 1 - Math.max(...starved) / (seconds * 1000));
+		machine.stop();
+		// The share of the time in which neither the service nor its clients waited for a processor.
+		const share = machine.own({ begun: end - seconds * 1000, ended: end }) / (seconds * 1000);
 		// The lowest of the second half: just before a collection there is much garbage, which is no growth.
 		return { statuses, valid, share, memory: Math.min(...memory.slice(memory.length / 2)) };
 	};

@@ -9,6 +9,7 @@ import { freePort } from '@contacts/local-postgres/ports.js';
 import { urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { makeCertificate } from '@contacts/testing/certificate.js';
 import { createTestDatabase, rolePassword, type TestDatabase } from '@contacts/testing/database.js';
 import { gatewayConfig } from '@contacts/testing/gateway.js';
 import { startNginx } from '@contacts/testing/nginx.js';
@@ -337,11 +338,7 @@ describe('every alert fires on what runs', () => {
 		await waitUntil(async () => !(await isFiring('BackupStale', {})), { timeoutMs: 60_000 });
 		setTime('contacts.prom', hoursAgo(26.1));
 		await expectAlerts('the last backup succeeded 26.1 hours ago', { BackupStale: {} });
-		const certificate = join(folder, 'fullchain.pem');
-		execFileSync('openssl', [
-			...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '13'],
-			...['-subj', '/CN=localhost', '-keyout', join(folder, 'privkey.pem'), '-out', certificate],
-		]);
+		const { certificate } = makeCertificate(folder, 'DNS:localhost', 13);
 		report('report-certificate.sh', { TLS_CERTIFICATE: certificate });
 		await expectAlerts('the certificate ends in 13 days', { CertificateEnds: { job: 'node' } });
 		writeFileSync(join(reports, 'damaged.prom'), 'not a metric');

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { makeCertificate } from '@contacts/testing/certificate.js';
 import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
@@ -75,11 +76,7 @@ beforeAll(async () => {
 	writeFileSync(join(folder, 'main.js'), program);
 	const install = ['install', '--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts', sdk];
 	execFileSync('npm', install, { cwd: folder, stdio: 'ignore' });
-	const [key, certificate] = [join(folder, 'privkey.pem'), join(folder, 'fullchain.pem')];
-	execFileSync('openssl', [
-		...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
-		...['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', certificate],
-	]);
+	const { key, certificate } = makeCertificate(folder, 'IP:127.0.0.1');
 	const tls = { key: readFileSync(key, 'utf8'), cert: readFileSync(certificate, 'utf8') };
 	standIn = await startStandIn({ tls });
 	for (let n = 1; n <= 119; n++)

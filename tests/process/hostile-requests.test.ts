@@ -1,5 +1,5 @@
 import { addProject } from '@contacts/testing/app.js';
-import { processorMsOf } from '@contacts/testing/processor-time.js';
+import { cpuSecondsOf } from '@contacts/testing/proc.js';
 import { database, test } from '@contacts/testing/test.js';
 import { describe, expect } from 'vitest';
 import { startServiceProcess } from '../services.js';
@@ -49,6 +49,27 @@ const formBodies: Record<string, string> = {
 	'malformed percent-encoding': filled('event=', '%'),
 	'a long number': filled('data[FIELDS][ID]=', '0', '1'),
 };
+
+/** Requests of one kind in a row. The cheapest of the rounds counts: something disturbed the others. */
+const requestsPerRound = 10;
+const rounds = 4;
+
+/**
+ * Returns the milliseconds of processor time that a process uses for each of these requests. The requests take turns, so
+ * that whatever else the machine does concerns all of them.
+ */
+async function processorMsOf(pid: number, requests: readonly (() => Promise<unknown>)[]): Promise<number[]> {
+	const cheapest = requests.map(() => Number.POSITIVE_INFINITY);
+	for (let round = 0; round < rounds; round++) {
+		for (const [index, request] of requests.entries()) {
+			const before = cpuSecondsOf(pid);
+			for (let count = 0; count < requestsPerRound; count++) await request();
+			const ms = ((cpuSecondsOf(pid) - before) * 1000) / requestsPerRound;
+			cheapest[index] = Math.min(cheapest[index] as number, ms);
+		}
+	}
+	return cheapest;
+}
 
 /** Expects that none of these requests takes the process much more processor time than the usual one. */
 async function expectCheap(pid: number, usual: () => Promise<unknown>, others: Record<string, () => Promise<unknown>>) {

@@ -7,6 +7,7 @@ import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres
 import { migrate } from '@contacts/migrations/migrate.js';
 import { type RoleUser, roles, setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
+import { makeCertificate } from '@contacts/testing/certificate.js';
 import { withConnection } from '@contacts/testing/database.js';
 import { debianInstallation } from '@contacts/testing/debian-postgres.js';
 import { environmentOf, startProcess } from '@contacts/testing/process.js';
@@ -285,10 +286,7 @@ describe('the nightly backup', () => {
 		};
 		const metric = 'contacts_certificate_not_after_timestamp_seconds';
 		expect(reported(certificate)).toEqual([['contacts-certificate.prom', `${metric} 0`]]);
-		execFileSync('openssl', [
-			...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '20'],
-			...['-subj', '/CN=localhost', '-keyout', join(certificates, 'privkey.pem'), '-out', certificate],
-		]);
+		makeCertificate(certificates);
 		const notAfter = Date.parse(new X509Certificate(readFileSync(certificate)).validTo) / 1000;
 		expect(reported(certificate)).toEqual([['contacts-certificate.prom', `${metric} ${notAfter}`]]);
 		expect(statSync(report).mode & 0o777).toBe(0o644);

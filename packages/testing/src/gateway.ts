@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
@@ -42,6 +43,13 @@ export function gatewayConfig(
 		BITRIX24_EVENTS_SECRET: options.eventsSecret ?? '',
 	});
 	return `${group}\n${server}`;
+}
+
+/** The same gateway, which listens with operations/tls on this port too. The folder has the certificate. */
+export function withTls(config: string, port: number, folder: string): string {
+	const listen = read('operations/tls/listen.conf').replace('8443', `127.0.0.1:${port}`);
+	writeFileSync(join(folder, 'listen.conf'), listen.replaceAll('/etc/nginx/certificates', folder));
+	return config.replace('/etc/nginx/tls', folder);
 }
 
 /** The group of a machine, with these replicas. That of the containers has a name that only nginx 1.27.3 resolves. */

@@ -1,13 +1,10 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
+import type { Time } from './starved-time.js';
 
-/** What became of one request. */
-export interface ShotResult {
+/** What became of one request, from sending it to the end of its response. */
+export interface ShotResult extends Time {
 	/** The status, or the code of the error that ended it. */
 	result: number | string;
-	/** When it was sent, in milliseconds of `performance.now()`. */
-	begun: number;
-	/** From sending it to the end of its response, in milliseconds. */
-	latency: number;
 	retryAfter: string | undefined;
 }
 
@@ -71,7 +68,7 @@ export function send(url: string, { method, path, body }: Shot, agent?: Agent): 
 	return new Promise((resolve) => {
 		let response: IncomingMessage | undefined;
 		const done = (result: number | string) =>
-			resolve({ result, begun, latency: performance.now() - begun, retryAfter: response?.headers['retry-after'] });
+			resolve({ result, begun, ended: performance.now(), retryAfter: response?.headers['retry-after'] });
 		const asking = request(url + path, {
 			method,
 			...(agent === undefined ? { agent: false } : { agent }),
@@ -96,13 +93,15 @@ export function countResults(outcomes: readonly ShotResult[]): Record<string, nu
 	return counts;
 }
 
-/** The latency quantile of the outcomes, in whole milliseconds. Without outcomes, 0. */
-export function quantile(outcomes: readonly ShotResult[], part: number): number {
-	const sorted = outcomes.map(({ latency }) => latency).sort((a, b) => a - b);
+const duration = ({ begun, ended }: Time) => ended - begun;
+
+/** The quantile of the durations, or of another measure of the outcomes, in whole milliseconds. Without outcomes, 0. */
+export function quantile(outcomes: readonly Time[], part: number, measure = duration): number {
+	const sorted = outcomes.map(measure).sort((a, b) => a - b);
 	return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0);
 }
 
 /** `median / 99 % / longest` in milliseconds. */
-export function spread(outcomes: readonly ShotResult[]): string {
-	return `${[0.5, 0.99, 1].map((part) => quantile(outcomes, part)).join(' / ')} ms`;
+export function spread(outcomes: readonly Time[], measure = duration): string {
+	return `${[0.5, 0.99, 1].map((part) => quantile(outcomes, part, measure)).join(' / ')} ms`;
 }

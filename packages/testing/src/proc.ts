@@ -28,6 +28,11 @@ export function cpuSecondsOf(pid: number): number {
 /** Milliseconds for which its main thread could run but had no processor. */
 export const starvedMsOf = (pid: number) => Number(read(`/proc/${pid}/schedstat`).split(' ')[1] ?? 0) / 1e6;
 
+/** Milliseconds that the hypervisor has taken from each processor while it had work, in steps of 10. */
+export function stolenMsIn(stat = read('/proc/stat')): number[] {
+	return [...stat.matchAll(/^cpu\d+(?: \d+){7} (\d+)/gm)].map(([, ticks]) => Number(ticks) * 10);
+}
+
 /** Whether this process is running. A zombie counts as ended. */
 export const isAlive = (pid: number) => /^State:\t[^ZX]/m.test(read(`/proc/${pid}/status`));
 

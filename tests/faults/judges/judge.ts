@@ -31,8 +31,8 @@ interface RedisOutages {
 }
 
 /** Whether a busy machine explains it. What may never be, it never explains. */
-export const isExcused = ({ begun, ended, limitMs }: Breach, machine: StarvedTime) =>
-	limitMs !== undefined && ended - begun - machine.during({ begun, ended }) <= limitMs;
+export const isExcused = (breach: Breach, machine: StarvedTime) =>
+	breach.limitMs !== undefined && machine.own(breach) <= breach.limitMs;
 
 /** A client that knows what it was promised, and obeys the guides. */
 export interface Judge {
