@@ -30,20 +30,12 @@ export interface Plan {
 	kind: 'full' | 'incremental';
 	/** Whether a full run begins with the first contact: one that is unfinished is discarded. */
 	fromStart: boolean;
-	reason:
-		| 'first run'
-		| 'another configuration'
-		| 'a category that was not read'
-		| 'requested'
-		| 'unfinished'
-		| 'unfinished for too long'
-		| 'never complete'
-		| 'due'
-		| 'changes';
+	/** For the log. */
+	reason: string;
 }
 
 export function planRun({ state, request, own, categories, now, intervalMs, incompleteAt }: Situation): Plan {
-	const fromStart = (reason: Plan['reason']): Plan => ({ kind: 'full', fromStart: true, reason });
+	const fromStart = (reason: string): Plan => ({ kind: 'full', fromStart: true, reason });
 	// A time in the future is from before the clock was set back.
 	const isWithin = (time: number, milliseconds: number) => Math.abs(now - time) < milliseconds;
 

@@ -102,8 +102,7 @@ export async function createSynchroniser(options: SynchroniserOptions) {
 		const { configuration: stored, categories_refused_by: knownRefusal } = state;
 		const isNew = needsFullRun(stored, own);
 		// First: a crash in between must not let the new configuration or category continue the run of the old ones.
-		const isIncomplete = plan?.reason === 'a category that was not read';
-		if (isNew || plan?.fromStart) await session.run((sql) => discardFull(sql, { isIncomplete }), allContacts);
+		if (isNew || plan?.fromStart) await session.run(discardFull, allContacts);
 		if (isNew) {
 			const isConfirmed = stored !== null && differencesOf(stored, own).length > 0;
 			await session.run((sql) => saveConfiguration(sql, own, isConfirmed));
