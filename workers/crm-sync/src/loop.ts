@@ -69,7 +69,7 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 		let retryMs = retryIntervalMs;
 		let session: Session | undefined;
 		try {
-			session = await openSession(options.databaseUrl, onHeld, (sql) => requireConfiguration(sql, options));
+			session = await openSession(options.databaseUrl, onHeld, (sql) => blockUnlessConfirmed(sql, options));
 			differs = false;
 		} catch (error) {
 			if (error instanceof ConfigurationDiffersError) {
@@ -96,7 +96,7 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 }
 
 /** Before the lock is taken: a synchroniser with another configuration never holds it. @throws ConfigurationDiffersError */
-async function requireConfiguration(sql: Sql, { config, remap }: LoopOptions): Promise<void> {
+async function blockUnlessConfirmed(sql: Sql, { config, remap }: LoopOptions): Promise<void> {
 	if (remap) return;
 	const { configuration, blocked_by: blockedBy } = await readState(sql);
 	try {

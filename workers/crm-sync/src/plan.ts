@@ -1,4 +1,4 @@
-import { type MirrorConfiguration, needsFullRun } from './mirror/configuration.js';
+import { compare, type MirrorConfiguration } from './mirror/configuration.js';
 import type { SyncState } from './mirror/state.sql.js';
 
 /** Only a full run finds every deletion, merge and changed link. */
@@ -40,7 +40,7 @@ export function planRun({ state, request, own, categories, now, intervalMs, inco
 	const isWithin = (time: number, milliseconds: number) => Math.abs(now - time) < milliseconds;
 
 	if (state.configuration === null) return fromStart('first run');
-	if (needsFullRun(state.configuration, own)) return fromStart('another configuration');
+	if (compare(state.configuration, own).isNew) return fromStart('another configuration');
 	if ([...categories].some((id) => !state.categories.includes(id))) return fromStart('a category that was not read');
 	if (request === 'full') return fromStart('requested');
 	if (state.full_begun_at !== null)
