@@ -1,6 +1,5 @@
 import { database, test } from '@contacts/testing/test.js';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { requestRun, takeRequest } from './mirror/requests.sql.js';
 import {
 	error,
 	interrupt,
@@ -93,12 +92,6 @@ describe('a category that is added', () => {
 		await sync.restart();
 		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', created: 1 });
 		expect(await mirroredIds()).toEqual(idsOf(0, added.id, 12));
-	});
-
-	test('is complete in the run that a command has requested', async () => {
-		await sync.session.run((sql) => requestRun(sql, 'incremental'));
-		const { requestedAt = '' } = (await sync.session.run(takeRequest)) ?? {};
-		expect(await sync.synchroniser.run({ requestedAt })).toMatchObject({ kind: 'full', created: 1 });
 	});
 
 	test('is read again for an event, once, and then its contacts are saved', async () => {

@@ -215,10 +215,7 @@ describe('custom fields', () => {
 	const fields = {
 		ufCrm_string: field('string'),
 		ufCrm_enumeration: field('enumeration', { items }),
-		ufCrm_date: field('date'),
 		ufCrm_url: field('url', { isMultiple: true }),
-		ufCrm_file: field('file'),
-		ufCrm_money: field('money'),
 		ufCrm_boolean: field('boolean'),
 		ufCrm_double: field('double'),
 	};
@@ -253,10 +250,5 @@ describe('custom fields', () => {
 
 	test('BOOLEAN gives the flag', async () => {
 		expect(await mapped({ trouble: 'UF_CRM_BOOLEAN' })).toEqual({ ...row, trouble_contact: true });
-	});
-
-	test.each(['date', 'file', 'money'])('%s is refused by name', async (type) => {
-		const code = `type_${type}_of_UF_CRM_${type.toUpperCase()}`;
-		await expect(mapped({ reason: `UF_CRM_${type.toUpperCase()}` })).rejects.toMatchObject({ code });
 	});
 });
