@@ -1,6 +1,6 @@
 import type { Fault, StandInContact, StandInOptions, UserField } from '@contacts/testing/bitrix24/stand-in.js';
 import { test } from '@contacts/testing/test.js';
-import { expect, onTestFinished } from 'vitest';
+import { expect } from 'vitest';
 import {
 	error,
 	expectedRow,
@@ -73,7 +73,6 @@ test.each<NonNullable<StandInOptions['lists']>>([
 		// Reading each contact takes twice the operating time that the CRM allows in ten minutes.
 		operatingSecondsPerCall: { 'crm.item.get': 1000 / contacts },
 	});
-	onTestFinished(() => sync.close());
 	const { standIn, clock } = sync;
 	/** The n of each contact, by its ID. */
 	const truth = new Map<number, number>();

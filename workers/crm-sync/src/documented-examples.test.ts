@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { steppedClock } from '@contacts/testing/stepped-clock.js';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createCrmClient, policies } from './bitrix24/client.js';
 import type { FieldCodes } from './bitrix24/contact.js';
@@ -77,15 +78,8 @@ async function crmWith(bodies: Record<string, unknown>, codes: Partial<FieldCode
 		server.close();
 	});
 	await once(server, 'listening');
-	let now = 0;
-	const clock = {
-		now: () => now,
-		async sleep(milliseconds: number) {
-			now += milliseconds;
-		},
-	};
 	const webhookUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/rest/1/secret/`;
-	const client = createCrmClient({ webhookUrl, policy: policies.standard, clock });
+	const client = createCrmClient({ webhookUrl, policy: policies.standard, clock: steppedClock() });
 	return createCrm(client, { trouble: undefined, reason: undefined, ...codes });
 }
 

@@ -1,6 +1,6 @@
 import { database, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
-import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { beforeEach, describe, expect } from 'vitest';
 import { storeEvent } from '../mirror/inbox.sql.js';
 import { requestRun, takeRequest } from '../mirror/requests.sql.js';
 import { readUnreadablePhones } from '../mirror/unreadable-phones.sql.js';
@@ -9,6 +9,7 @@ import {
 	error,
 	interrupt,
 	makeContact,
+	makeContacts,
 	mirroredIds,
 	readMirror,
 	reasonField,
@@ -23,10 +24,8 @@ const hour = 3_600_000;
 const paused = error('OPERATION_TIME_LIMIT', 429);
 
 beforeEach(async () => {
-	sync = await startSync();
-	sync.fill(120);
+	sync = await startSync({ contacts: makeContacts(120) });
 });
-afterEach(() => sync.close());
 
 const databaseTime = async () =>
 	(await database.sql<[{ at: number }]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as at`)[0].at;
