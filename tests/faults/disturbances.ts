@@ -240,7 +240,8 @@ export const disturbances: readonly Disturbance[] = [
 			for (let times = 0; times < 6; times++) {
 				await asOwner((sql) => sql`update crm_sync_state set last_full_at = null`);
 				const requests = crm.requests.length + random.integer(1, 8);
-				await waitUntil(() => crm.requests.length >= requests, { timeoutMs: 30_000 });
+				// The server may first have to end a session that has vanished, which takes half a minute.
+				await waitUntil(() => crm.requests.length >= requests, { timeoutMs: 60_000 });
 				const { pid } = sync.process;
 				await sync.restart('SIGKILL');
 				if (sync.process.pid !== pid) killed++;

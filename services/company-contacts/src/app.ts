@@ -15,7 +15,7 @@ import { createListCache } from './list-cache.js';
 import { listCompanyContacts } from './list-company-contacts.js';
 import { limitProjects } from './rate-limit/limit-projects.js';
 import { reference } from './reference.js';
-import { sendProblemOf } from './responses-without-key.js';
+import { sendProblemOrLeaveToGateway } from './responses-without-key.js';
 import { sandbox } from './sandbox/sandbox.js';
 
 const bytesPerMegabyte = 1_048_576;
@@ -40,7 +40,7 @@ export async function buildApp(parts: ServiceParts, config: Config): Promise<Ser
 	await server.register(apiReference, { reference: reference(policy), clock });
 
 	await server.register(async function publicApi(api) {
-		api.setErrorHandler(sendProblemOf);
+		api.setErrorHandler(sendProblemOrLeaveToGateway);
 		await api.register(loadShedding);
 		await api.register(authenticate, {
 			poll,

@@ -12,7 +12,7 @@ const locations: Record<number, string> = {
  * An error handler that leaves the response to a request without a valid key to the gateway, which then closes the connection: whoever
  * has no key can leave nothing unread there that would hold a place of others. Without a gateway it is sent as it is.
  */
-export function sendProblemOf(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+export function sendProblemOrLeaveToGateway(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
 	const location = request.project === undefined ? locations[toProblem(error).status] : undefined;
 	if (location !== undefined) reply.header('x-accel-redirect', location);
 	sendProblem(error, request, reply);

@@ -1,10 +1,10 @@
 import { database, test } from '@contacts/testing/test.js';
-import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { requestRun, takeRequest } from './mirror/requests.sql.js';
+import { beforeEach, describe, expect } from 'vitest';
 import {
 	error,
 	interrupt,
 	makeContact,
+	makeContacts,
 	mirroredIds,
 	readMirror,
 	type SyncHarness,
@@ -23,16 +23,14 @@ const lastRun = async () =>
 	(await database.sql`select kind, outcome from crm_sync_runs where kind <> 'events' order by id desc limit 1`)[0];
 
 beforeEach(async () => {
-	sync = await startSync();
+	sync = await startSync({ contacts: makeContacts(120) });
 	sync.standIn.categories.push({ ...added });
-	sync.fill(120);
 	for (let n = 1; n <= 5; n++) sync.standIn.add({ ...makeContact(n), categoryId: added.id });
 	for (let n = 1; n <= 5; n++) sync.standIn.add({ ...makeContact(n), categoryId: 7 });
 	await sync.synchroniser.run();
 	sync.clock.advance(3_600_000);
 	sync.standIn.requests.length = 0;
 });
-afterEach(() => sync.close());
 
 /** The IDs of the CRM's contacts, in the order in which the mirror has them. */
 const idsOf = (...categories: number[]) =>
@@ -93,12 +91,6 @@ describe('a category that is added', () => {
 		await sync.restart();
 		expect(await sync.synchroniser.run()).toMatchObject({ kind: 'full', created: 1 });
 		expect(await mirroredIds()).toEqual(idsOf(0, added.id, 12));
-	});
-
-	test('is complete in the run that a command has requested', async () => {
-		await sync.session.run((sql) => requestRun(sql, 'incremental'));
-		const { requestedAt = '' } = (await sync.session.run(takeRequest)) ?? {};
-		expect(await sync.synchroniser.run({ requestedAt })).toMatchObject({ kind: 'full', created: 1 });
 	});
 
 	test('is read again for an event, once, and then its contacts are saved', async () => {

@@ -1,9 +1,9 @@
 import { database, test } from '@contacts/testing/test.js';
-import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { confirmLoss } from './mirror/requests.sql.js';
+import { beforeEach, describe, expect } from 'vitest';
 import {
 	error,
 	makeContact,
+	makeContacts,
 	mirroredIds,
 	readMirror,
 	type SyncHarness,
@@ -14,19 +14,16 @@ import {
 let sync: SyncHarness;
 const run = () => sync.synchroniser.run({ full: true });
 const sorted = (ids: number[]) => ids.toSorted((a, b) => a - b);
-afterEach(() => sync.close());
 
-/** Makes a full run that puts its deletions on hold, and confirms them, as "contacts sync --confirm-mass-delete" does. */
+/** Makes a full run that puts its deletions on hold, and confirms them. */
 async function confirmHeldDeletions(): Promise<void> {
 	await run();
-	const { held_run: held } = await sync.state();
-	await sync.session.run((sql) => confirmLoss(sql, held ?? 0));
+	await sync.confirm();
 }
 
 describe('a contact', () => {
 	beforeEach(async () => {
-		sync = await startSync();
-		sync.fill(60);
+		sync = await startSync({ contacts: makeContacts(60) });
 		await sync.synchroniser.run();
 		sync.standIn.requests.length = 0;
 	});
@@ -103,8 +100,7 @@ test.each([
 ])(
 	'a mirror of %s keeps them until somebody confirms, whether or not another contact is unread',
 	async (_, count, missing) => {
-		sync = await startSync();
-		sync.fill(count);
+		sync = await startSync({ contacts: makeContacts(count) });
 		await sync.synchroniser.run();
 		const missed = sync.ids().slice(0, missing);
 		for (const id of missed) sync.standIn.remove(id);
@@ -122,8 +118,7 @@ test.each([
 			expect(await mirroredIds()).toHaveLength(count);
 		}
 
-		const { held_run: held } = await sync.state();
-		await sync.session.run((sql) => confirmLoss(sql, held ?? 0));
+		await sync.confirm();
 		expect(await outcome()).toBe(missing < count ? 'IncompleteRunError' : 'held: false');
 		expect(await mirroredIds()).toEqual(sync.ids().filter((id) => id !== unread));
 		expect((await sync.state()).held_run).toBe(null);
@@ -132,8 +127,12 @@ test.each([
 
 test('many deletions are confirmed, too, where the CRM bills a batch as a method, and not its commands', async () => {
 	const seconds = { 'crm.item.get': 1 };
-	sync = await startSync({ billing: 'batch', operatingSecondsPerCall: seconds, operatingLimitSeconds: 70 });
-	sync.fill(240);
+	sync = await startSync({
+		contacts: makeContacts(240),
+		billing: 'batch',
+		operatingSecondsPerCall: seconds,
+		operatingLimitSeconds: 70,
+	});
 	await sync.synchroniser.run();
 	for (const id of sync.ids().slice(0, 160)) sync.standIn.remove(id);
 	await confirmHeldDeletions();
@@ -145,8 +144,11 @@ test('many deletions are confirmed, too, where the CRM bills a batch as a method
 describe('many deletions', () => {
 	beforeEach(async () => {
 		// 71 look-ups within ten minutes; then the CRM pauses the method.
-		sync = await startSync({ operatingSecondsPerCall: { 'crm.item.get': 1 }, operatingLimitSeconds: 70 });
-		sync.fill(240);
+		sync = await startSync({
+			contacts: makeContacts(240),
+			operatingSecondsPerCall: { 'crm.item.get': 1 },
+			operatingLimitSeconds: 70,
+		});
 		await sync.synchroniser.run();
 		sync.clock.advance(600_000);
 		sync.standIn.requests.length = 0;
@@ -227,11 +229,10 @@ describe('many deletions', () => {
 	test('are made by a run that was under way when they were confirmed', async () => {
 		removeMany();
 		await run();
-		const { held_run: held } = await sync.state();
 		const undo = sync.standIn.onRequest(async ({ params }) => {
 			if (!Number(params.filter?.['>id'])) return;
 			undo();
-			await sync.session.run((sql) => confirmLoss(sql, held ?? 0));
+			await sync.confirm();
 		});
 		expect(await run()).toMatchObject({ deleted: 160 });
 	});

@@ -7,10 +7,11 @@ import {
 	error,
 	interrupt,
 	makeContact,
+	makeContacts,
 	mirroredIds,
+	openSync,
 	readMirror,
 	type SyncHarness,
-	startSync,
 	storeEvents,
 } from './testing/harness.js';
 
@@ -19,8 +20,7 @@ let before: ExpectedRow[];
 
 // One CRM: none of these failures leaves anything behind.
 test.beforeAll(async () => {
-	sync = await startSync();
-	sync.fill(130);
+	sync = await openSync({ contacts: makeContacts(130) });
 });
 afterAll(() => sync?.close());
 beforeEach(async () => {

@@ -46,8 +46,6 @@ async function createLoop(contacts: number, options: StandInOptions = {}) {
 			clock,
 			logger: createLogger({ name: 'sync', level: 'silent' }),
 			signal: stop.signal,
-			onWaiting: () => undefined,
-			onWorking: () => undefined,
 			onConfigurationDiffers: () => undefined,
 			...seams,
 		});

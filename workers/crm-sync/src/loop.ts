@@ -23,9 +23,9 @@ interface LoopOptions extends Omit<SynchroniserOptions, 'session'> {
 	 * Called for each session that holds the lock; undefined: it has just ended. This synchroniser keeps trying, and takes over
 	 * when the lock is free.
 	 */
-	onWaiting(holder: LockHolder | undefined): void;
+	onWaiting?(holder: LockHolder | undefined): void;
 	/** Called when this synchroniser starts to work. */
-	onWorking(): void;
+	onWorking?(): void;
 	/**
 	 * Called once while the mirror belongs to another configuration. The synchroniser then changes nothing and leaves the lock to
 	 * others. It keeps trying: somebody may confirm this configuration, or restore the other one.
@@ -58,20 +58,20 @@ const runRetryMs = 60_000;
  * @throws SessionLostError, or what else the database has refused: let the process end, and start another one
  */
 export async function synchronise(options: LoopOptions): Promise<void> {
-	const { signal, clock, logger, onWaiting } = options;
+	const { signal, clock, logger } = options;
 	/** The server process of the holder that was reported. */
 	let reportedPid: number | undefined;
 	let differs = false;
 	let readOnlyMs = retryIntervalMs;
 	function onHeld(holder: LockHolder | undefined): void {
-		if (holder?.pid !== reportedPid) onWaiting(holder);
+		if (holder?.pid !== reportedPid) options.onWaiting?.(holder);
 		reportedPid = holder?.pid;
 	}
 	while (!signal.aborted) {
 		let retryMs = retryIntervalMs;
 		let session: Session | undefined;
 		try {
-			session = await openSession(options.databaseUrl, onHeld, (sql) => requireConfiguration(sql, options));
+			session = await openSession(options.databaseUrl, onHeld, (sql) => blockUnlessConfirmed(sql, options));
 			differs = false;
 		} catch (error) {
 			if (error instanceof ConfigurationDiffersError) {
@@ -99,7 +99,7 @@ export async function synchronise(options: LoopOptions): Promise<void> {
 }
 
 /** Before the lock is taken: a synchroniser with another configuration never holds it. @throws ConfigurationDiffersError */
-async function requireConfiguration(sql: Sql, { config, remap }: LoopOptions): Promise<void> {
+async function blockUnlessConfirmed(sql: Sql, { config, remap }: LoopOptions): Promise<void> {
 	if (remap) return;
 	const { configuration, blocked_by: blockedBy } = await readState(sql);
 	try {
@@ -116,7 +116,7 @@ async function work(options: SynchroniserOptions & LoopOptions): Promise<void> {
 	const { session, clock, signal, logger } = options;
 	const { intervalMs } = options.config;
 	const synchroniser = await createSynchroniser(options);
-	options.onWorking();
+	options.onWorking?.();
 	// At once: what has changed since the last run began may have had events that nobody received.
 	let [nextRun, nextEvents] = [0, 0];
 	// A time further ahead was set before the clock was set back.

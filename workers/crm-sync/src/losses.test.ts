@@ -1,10 +1,10 @@
 import { database, test } from '@contacts/testing/test.js';
-import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { beforeEach, describe, expect } from 'vitest';
 import { describeAlarms } from './mirror/alarms.js';
-import { confirmLoss } from './mirror/requests.sql.js';
 import {
 	type ExpectedRow,
 	makeContact,
+	makeContacts,
 	readMirror,
 	rowOf,
 	type SyncHarness,
@@ -31,10 +31,6 @@ function clear(count: number, touch = false): void {
 const restore = (count: number) => {
 	for (const id of ids(count)) sync.standIn.update(id, { raw: {} }, { touch: false });
 };
-async function confirm(): Promise<void> {
-	const { held_run: run } = await sync.state();
-	await sync.session.run((sql) => confirmLoss(sql, run ?? 0));
-}
 
 describe('a mirror of 120 contacts', () => {
 	beforeEach(async () => {
@@ -46,7 +42,6 @@ describe('a mirror of 120 contacts', () => {
 		sync.clock.advance(hour);
 		sync.standIn.requests.length = 0;
 	});
-	afterEach(() => sync.close());
 
 	test.each([lose, clear])(
 		'believes that twenty contacts have no phones and companies any more: %o',
@@ -97,7 +92,7 @@ describe('a mirror of 120 contacts', () => {
 		expect(await readMirror()).toEqual(before);
 		expect(await sync.state()).toMatchObject({ held_deletions: 10, held_emptied: 11 });
 		expect(batches()).toBe(0);
-		await confirm();
+		await sync.confirm();
 		expect(await full()).toMatchObject({ changed: 11, deleted: 10, isHeld: false });
 		expect(await readMirror()).toEqual([...emptied(before.slice(0, 11)), ...before.slice(11, -10)]);
 		expect(await sync.state()).toMatchObject({ held_run: null, held_deletions: null, held_emptied: null });
@@ -106,7 +101,7 @@ describe('a mirror of 120 contacts', () => {
 	test('takes a confirmation for no more than was held', async () => {
 		clear(30);
 		await full();
-		await confirm();
+		await sync.confirm();
 		clear(31);
 		expect(await full()).toMatchObject({ changed: 0, isHeld: true });
 		expect(await readMirror()).toEqual(before);
@@ -133,7 +128,7 @@ describe('a mirror of 120 contacts', () => {
 	test('publishes what was confirmed, although an event of it came during the run', async () => {
 		clear(30);
 		await full();
-		await confirm();
+		await sync.confirm();
 		let pages = 0;
 		sync.standIn.onRequest(async ({ method }) => {
 			if (method === 'crm.item.list' && ++pages === 3) await storeEvents(...ids(20));
@@ -190,14 +185,12 @@ describe('a mirror of 120 contacts', () => {
 });
 
 test('a mirror of a few contacts does not lose the phones of all of them without a confirmation', async () => {
-	sync = await startSync();
-	sync.fill(5);
+	sync = await startSync({ contacts: makeContacts(5) });
 	await sync.synchroniser.run();
 	before = await readMirror();
 	clear(5);
 	expect(await full()).toMatchObject({ isHeld: true, changed: 0 });
 	expect(await readMirror()).toEqual(before);
-	await confirm();
+	await sync.confirm();
 	expect(await full()).toMatchObject({ isHeld: false, changed: 5 });
-	await sync.close();
 });

@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { test } from '@contacts/testing/test.js';
-import { expect, onTestFinished } from 'vitest';
-import { expectedRow, makeContact, readMirror, startSync } from './testing/harness.js';
+import { expect } from 'vitest';
+import { expectedRow, makeContacts, readMirror, startSync } from './testing/harness.js';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');
@@ -17,9 +17,7 @@ const contacts = Number(process.env.CONTACTS ?? 25_000);
 test(
 	'many contacts arrive exactly, in as few requests as paging allows, within the rate limit and constant memory',
 	async () => {
-		const sync = await startSync();
-		onTestFinished(() => sync.close());
-		for (let n = 1; n <= contacts; n++) sync.standIn.add(makeContact(n));
+		const sync = await startSync({ contacts: makeContacts(contacts) });
 		const heap: number[] = [];
 		sync.standIn.onRequest(({ number }) => {
 			if (number === 14 || number === 494) heap.push(usedHeap());

@@ -36,7 +36,8 @@ interface Mapped {
 	unknownOption: boolean;
 }
 
-interface MapperOptions {
+/** What mapping needs. */
+export interface MapperOptions {
 	crm: Crm;
 	mapping: MappingOptions;
 	session: Session;

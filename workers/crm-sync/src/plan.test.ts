@@ -31,7 +31,7 @@ const overdue = { ...state, last_full_at: now - 25 * hour };
 
 const changes: Plan = { kind: 'incremental', fromStart: false, reason: 'changes' };
 const goesOn: Plan = { kind: 'full', fromStart: false, reason: 'unfinished' };
-const begins = (reason: Plan['reason']): Plan => ({ kind: 'full', fromStart: true, reason });
+const begins = (reason: string): Plan => ({ kind: 'full', fromStart: true, reason });
 
 test.each<[string, Partial<Situation>, Plan]>([
 	['nothing is due', {}, changes],

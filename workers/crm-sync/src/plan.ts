@@ -1,4 +1,4 @@
-import { type MirrorConfiguration, needsFullRun } from './mirror/configuration.js';
+import { compare, type MirrorConfiguration } from './mirror/configuration.js';
 import type { SyncState } from './mirror/state.sql.js';
 
 /** Only a full run finds every deletion, merge and changed link. */
@@ -30,25 +30,17 @@ export interface Plan {
 	kind: 'full' | 'incremental';
 	/** Whether a full run begins with the first contact: one that is unfinished is discarded. */
 	fromStart: boolean;
-	reason:
-		| 'first run'
-		| 'another configuration'
-		| 'a category that was not read'
-		| 'requested'
-		| 'unfinished'
-		| 'unfinished for too long'
-		| 'never complete'
-		| 'due'
-		| 'changes';
+	/** For the log. */
+	reason: string;
 }
 
 export function planRun({ state, request, own, categories, now, intervalMs, incompleteAt }: Situation): Plan {
-	const fromStart = (reason: Plan['reason']): Plan => ({ kind: 'full', fromStart: true, reason });
+	const fromStart = (reason: string): Plan => ({ kind: 'full', fromStart: true, reason });
 	// A time in the future is from before the clock was set back.
 	const isWithin = (time: number, milliseconds: number) => Math.abs(now - time) < milliseconds;
 
 	if (state.configuration === null) return fromStart('first run');
-	if (needsFullRun(state.configuration, own)) return fromStart('another configuration');
+	if (compare(state.configuration, own).isNew) return fromStart('another configuration');
 	if ([...categories].some((id) => !state.categories.includes(id))) return fromStart('a category that was not read');
 	if (request === 'full') return fromStart('requested');
 	if (state.full_begun_at !== null)

@@ -5,13 +5,7 @@ import { Bitrix24Error } from './bitrix24/errors.js';
 import type { Clock } from './clock.js';
 import type { CrmConfig } from './config.js';
 import { missingTroubleOptions } from './mapping.js';
-import {
-	configurationDiffers,
-	differencesOf,
-	mirrorConfiguration,
-	needsFullRun,
-	requireConfirmed,
-} from './mirror/configuration.js';
+import { compare, configurationDiffers, mirrorConfiguration, requireConfirmed } from './mirror/configuration.js';
 import { beginRun, closeInterruptedRuns, endRun, prune, type RunKind } from './mirror/runs.sql.js';
 import { allContacts, type Session } from './mirror/session.js';
 import {
@@ -77,7 +71,7 @@ export async function createSynchroniser(options: SynchroniserOptions) {
 	let incompleteAt = Number.NEGATIVE_INFINITY;
 
 	/** Reads where the mirror stands. @throws ConfigurationDiffersError if somebody has confirmed another configuration since */
-	async function readOwnState(): Promise<SyncState> {
+	async function readConfirmedState(): Promise<SyncState> {
 		const state = await session.run(readState);
 		if (!options.remap) requireConfirmed(state.configuration, own);
 		if (state.blocked_by === configurationDiffers) await session.run((sql) => saveBlock(sql, undefined));
@@ -99,18 +93,14 @@ export async function createSynchroniser(options: SynchroniserOptions) {
 
 	/** Stores what this run assigns to the mirror, after the CRM has responded: a wrong address must not count as mirrored. */
 	async function adopt(state: SyncState, plan?: Plan): Promise<void> {
-		const { configuration: stored, categories_refused_by: knownRefusal } = state;
-		const isNew = needsFullRun(stored, own);
+		const { differences, isNew } = compare(state.configuration, own);
 		// First: a crash in between must not let the new configuration or category continue the run of the old ones.
-		const isIncomplete = plan?.reason === 'a category that was not read';
-		if (isNew || plan?.fromStart) await session.run((sql) => discardFull(sql, { isIncomplete }), allContacts);
-		if (isNew) {
-			const isConfirmed = stored !== null && differencesOf(stored, own).length > 0;
-			await session.run((sql) => saveConfiguration(sql, own, isConfirmed));
-		}
+		if (isNew || plan?.fromStart) await session.run(discardFull, allContacts);
+		if (isNew) await session.run((sql) => saveConfiguration(sql, own, differences.length > 0));
 		if (plan === undefined) return;
 		const { ordinary, refusedBy = null } = crm.categories();
-		if (refusedBy !== null && refusedBy !== knownRefusal) logger.warn({ code: refusedBy }, refusedCategories);
+		if (refusedBy !== null && refusedBy !== state.categories_refused_by)
+			logger.warn({ code: refusedBy }, refusedCategories);
 		await session.run((sql) => saveCategories(sql, [...ordinary], refusedBy));
 	}
 
@@ -164,7 +154,7 @@ export async function createSynchroniser(options: SynchroniserOptions) {
 		 *   unfinished full run began is read too.
 		 */
 		async run({ full = false, requestedAt }: { full?: boolean; requestedAt?: string } = {}): Promise<RunRecord> {
-			const state = await readOwnState();
+			const state = await readConfirmedState();
 			const request = full ? 'full' : requestedAt === undefined ? undefined : 'incremental';
 			const { intervalMs } = config;
 			const planWith = (categories: Iterable<number>) =>
@@ -184,7 +174,7 @@ export async function createSynchroniser(options: SynchroniserOptions) {
 		},
 		/** @throws Bitrix24Error `pause`: events do not wait for the end of a rate-limit pause, so that runs and requests go on */
 		async events(): Promise<RunRecord> {
-			const state = await readOwnState();
+			const state = await readConfirmedState();
 			return recordRun('events', undefined, async (context) => {
 				await prepare('events');
 				await adopt(state);

@@ -22,7 +22,6 @@ export interface StandIn extends ContactStore {
 	readonly categories: Category[];
 	/** The contacts' custom fields; may be changed in place. */
 	readonly fields: UserField[];
-	removeField(name: string): void;
 
 	/** Every REST call over HTTP, in the order in which they came. */
 	readonly requests: RecordedRequest[];
@@ -57,9 +56,6 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
 		webhookUrl: `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}/rest/${userId}/${secret}/`,
 		...{ contacts, categories, fields, requests, faults },
 		...store,
-		removeField(name) {
-			fields.splice(0, fields.length, ...fields.filter((field) => field.name !== name));
-		},
 		get blockedRequests() {
 			return counter.refused;
 		},

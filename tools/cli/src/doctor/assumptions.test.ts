@@ -1,6 +1,7 @@
 import { createCrmClient, policies } from '@contacts/crm-sync/bitrix24/client.js';
 import { createCrm } from '@contacts/crm-sync/bitrix24/crm.js';
 import { type StandIn, type StandInOptions, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { steppedClock } from '@contacts/testing/stepped-clock.js';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Assumption, examineAssumptions } from './assumptions.js';
 
@@ -18,16 +19,10 @@ async function examine(change: (standIn: StandIn) => void = () => undefined, opt
 			uf: { [reasonField]: 'canary' },
 		});
 	change(standIn);
-	let time = Date.now();
+	const clock = steppedClock();
 	standIn.onRequest(({ method }) => {
-		if (method === 'batch') time += waitMs;
+		if (method === 'batch') clock.advance(waitMs);
 	});
-	const clock = {
-		now: () => time,
-		async sleep(milliseconds: number) {
-			time += milliseconds;
-		},
-	};
 	const client = createCrmClient({ webhookUrl: standIn.webhookUrl, policy: policies.standard, clock });
 	const crm = createCrm(client, { trouble: undefined, reason: reasonField });
 	await crm.readFields();

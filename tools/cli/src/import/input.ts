@@ -9,8 +9,8 @@ import { CommandError } from '../errors.js';
 export interface Input {
 	/** Reads it from its beginning. It throws the reason of the signal as soon as that is aborted. */
 	read(signal: AbortSignal): AsyncGenerator<Buffer>;
-	/** The part that was read since then. Undefined when the size is not known. */
-	part(): number | undefined;
+	/** The share of it that was read since then. Undefined when the size is not known. */
+	shareRead(): number | undefined;
 	/** Undefined: it is no regular file, and can be read only once. */
 	size: number | undefined;
 }
@@ -58,7 +58,7 @@ function inputOf(openStream: () => Readable & Partial<Pick<ReadStream, 'bytesRea
 	let bytesRead = () => 0;
 	return {
 		size,
-		part: () => size && Math.min(1, bytesRead() / size),
+		shareRead: () => size && Math.min(1, bytesRead() / size),
 		async *read(signal) {
 			// A stream that gets an aborted signal fails when nobody listens to it yet, which would end the process.
 			signal.throwIfAborted();

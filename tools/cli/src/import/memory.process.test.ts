@@ -43,7 +43,7 @@ const program = (reader: string, pieces: string, count: number) => `
 	const counts = { records: 0, accepted: 0, refused: 0, created: 0, changed: 0 };
 	const { signal } = new AbortController();
 	const output = createOutput(process);
-	const contacts = checked(records, { convert: toContact, counts, input: { part: () => undefined }, output, signal });
+	const contacts = checked(records, { convert: toContact, counts, input: { shareRead: () => undefined }, output, signal });
 	await saveContacts((work) => work(sql), contacts, counts);
 	const { accepted, refused } = counts;
 	process.stdout.write(JSON.stringify({ accepted, refused, held }));`;

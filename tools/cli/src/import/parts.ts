@@ -3,7 +3,7 @@ import { withDatabase } from '../connection.js';
 import { CommandError, describeError, InterruptedError } from '../errors.js';
 import { recordOperation } from '../sql/audit.sql.js';
 import { type Context, counted, type Output, type OutputOptions } from '../terminal/output.js';
-import { describePart } from '../terminal/progress.js';
+import { describeShare } from '../terminal/progress.js';
 import type { Input } from './input.js';
 import type { SourceRecord } from './lines.js';
 
@@ -17,7 +17,7 @@ interface Checking<T> {
 	counts: { records: number; refused: number };
 	/** What is done, for the progress, such as `Checking: `. */
 	label?: string;
-	input: Pick<Input, 'part'>;
+	input: Pick<Input, 'shareRead'>;
 	output: Pick<Output, 'note' | 'taken' | 'progress'>;
 	signal: AbortSignal;
 }
@@ -39,7 +39,7 @@ export async function* checked<T>(
 			if ('error' in record) throw new RecordError(record.error);
 			const converted = convert(record.fields, record.line);
 			good++;
-			const read = describePart(input.part(), performance.now() - begunAt);
+			const read = describeShare(input.shareRead(), performance.now() - begunAt);
 			const all = counted(good + counts.refused, 'record');
 			output.progress(`${label}${all}: ${good} good, ${counts.refused} refused${read}`);
 			yield converted;

@@ -187,8 +187,6 @@ function start(here: Here): void {
 		logger: createLogger({ name: 'contacts sync', level: 'silent' }),
 		signal: ended.signal,
 		remap: options.remap ?? false,
-		onWaiting: () => undefined,
-		onWorking: () => undefined,
 		onConfigurationDiffers: (error) => ended.abort(error),
 		onBeginError: (error) => ended.abort(error),
 		onRunError(error) {

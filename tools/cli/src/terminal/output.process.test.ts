@@ -8,7 +8,7 @@ import { database, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 import { contacts, environmentOf, main } from '../testing/command.js';
 import { createOutput } from './output.js';
-import { describePart } from './progress.js';
+import { describeShare } from './progress.js';
 
 /** More rows than a function of JavaScript takes arguments, and more than a pipe holds. */
 const count = 150_000;
@@ -108,9 +108,9 @@ describe('the progress of long work', () => {
 		[0.1, 60_000, ', 10 %, 9 min left'],
 		[1, 60_000, ', 100 %'],
 	])(
-		'shows the part that was read, and the time left where it can be known: %s after %s ms',
-		(part, elapsedMs, text) => {
-			expect(describePart(part, elapsedMs)).toBe(text);
+		'shows the share that was read, and the time left where it can be known: %s after %s ms',
+		(share, elapsedMs, text) => {
+			expect(describeShare(share, elapsedMs)).toBe(text);
 		},
 	);
 

@@ -26,11 +26,11 @@ export function createProgress(stderr: Terminal, now = () => performance.now()) 
 }
 
 /** How far a file was read, and how long the rest will take, such as `, 45 %, 3 min left`. Empty when its size is not known. */
-export function describePart(part: number | undefined, elapsedMs: number): string {
-	if (part === undefined) return '';
-	const percent = `, ${Math.floor(part * 100)} %`;
+export function describeShare(share: number | undefined, elapsedMs: number): string {
+	if (share === undefined) return '';
+	const percent = `, ${Math.floor(share * 100)} %`;
 	// At the beginning nobody knows how fast it will be.
-	if (elapsedMs < 2000 || part < 0.01 || part >= 1) return percent;
-	const seconds = Math.ceil((elapsedMs * (1 - part)) / part / 1000);
+	if (elapsedMs < 2000 || share < 0.01 || share >= 1) return percent;
+	const seconds = Math.ceil((elapsedMs * (1 - share)) / share / 1000);
 	return `${percent}, ${seconds < 100 ? `${seconds} s` : `${Math.ceil(seconds / 60)} min`} left`;
 }

@@ -68,14 +68,15 @@ test.each(['string', 'integer', 'double', 'boolean', 'url'])(
 	},
 );
 
-test.each([undefined, { toString: 1 }, 'x y', '\u001b[31m'])(
-	'a custom field with the type %j is refused by its name, without the CRM’s text',
-	(type) => {
-		const all = { ufCrm_1: { upperName: 'UF_CRM_1', type } };
-		const find = () => customFieldsOf(all, { trouble: undefined, reason: 'UF_CRM_1' });
-		expect(find).toThrow('crm.item.fields: type_unknown_of_UF_CRM_1');
-	},
-);
+test.each([
+	...['file', 'money', 'date', 'datetime', 'address', 'employee', 'crm', 'crm_status'].map((type) => [type, type]),
+	...['iblock_section', 'iblock_element', 'rest_7_colour'].map((type) => [type, type]),
+	...[undefined, { toString: 1 }, 'x y', '\u001b[31m'].map((type) => [type, 'unknown']),
+])('a custom field with the type %j is refused by its name, with a type only if that is a word', (type, named) => {
+	const all = { ufCrm_1: { upperName: 'UF_CRM_1', type } };
+	const find = () => customFieldsOf(all, { trouble: undefined, reason: 'UF_CRM_1' });
+	expect(find).toThrow(`crm.item.fields: type_${named}_of_UF_CRM_1`);
+});
 
 test.each([[[]], [null], ['x'], [{}], [{ id: 0 }], [{ id: -5 }], [{ id: 1.5 }], [{ id: 'abc' }], [{ id: 2 ** 53 }]])(
 	'%j is not a contact',

@@ -1,18 +1,12 @@
 import { type Fault, type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
+import { steppedClock } from '@contacts/testing/stepped-clock.js';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type CrmClient, createCrmClient, policies } from './client.js';
 
 let standIn: StandIn;
 let client: CrmClient;
 
-// The clock moves only while the client waits.
-let time = Date.now();
-const clock = {
-	now: () => time,
-	async sleep(milliseconds: number) {
-		time += milliseconds;
-	},
-};
+const clock = steppedClock();
 
 function createClient(responseTimeoutMs = 60_000): CrmClient {
 	const { webhookUrl } = standIn;
@@ -55,7 +49,7 @@ const tooLarge: Fault = { kind: 'text-before-json', text: ' '.repeat(9 * 1024 * 
 /** The CRM takes so long for each command, and cuts a request off after a minute. */
 function takeTime(commandMs: number): void {
 	standIn.onRequest((request) => {
-		if (request.method === 'batch') time += Math.min(commandMs * commandsIn(request).length, 60_000);
+		if (request.method === 'batch') clock.advance(Math.min(commandMs * commandsIn(request).length, 60_000));
 	});
 }
 

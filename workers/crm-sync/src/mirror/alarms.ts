@@ -1,9 +1,7 @@
 import type { SyncState } from './state.sql.js';
 
 /** What somebody has to look at, while the synchroniser works on: a sentence for each. */
-export function describeAlarms(
-	state: Pick<SyncState, 'held_run' | 'held_deletions' | 'held_emptied' | 'denied_contacts' | 'unread_contacts'>,
-): string[] {
+export function describeAlarms(state: SyncState): string[] {
 	const { held_run: run, denied_contacts: denied, unread_contacts: unread } = state;
 	const [deletions, emptied] = [state.held_deletions ?? 0, state.held_emptied ?? 0];
 	const losses = [

@@ -1,11 +1,12 @@
 import { readVariables } from '@contacts/common/process/config.js';
 import { database, test } from '@contacts/testing/test.js';
-import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { beforeEach, describe, expect } from 'vitest';
 import { type CrmConfig, crmVariables, toCrmConfig } from '../config.js';
 import {
 	type ExpectedRow,
 	error,
 	interrupt,
+	makeContacts,
 	readMirror,
 	reasonField,
 	type SyncHarness,
@@ -13,15 +14,13 @@ import {
 	storeEvents,
 	troubleField,
 } from '../testing/harness.js';
-import { differencesOf, mirrorConfiguration } from './configuration.js';
+import { compare, mirrorConfiguration } from './configuration.js';
 
 let sync: SyncHarness;
 
 beforeEach(async () => {
-	sync = await startSync();
-	sync.fill(120);
+	sync = await startSync({ contacts: makeContacts(120) });
 });
-afterEach(() => sync.close());
 
 /** The configuration of the harness, with other values of some variables; undefined means not set. */
 function configWith(changes: Record<string, string | undefined>): CrmConfig {
@@ -169,8 +168,8 @@ describe('without a confirmation', () => {
 	test('a later release reads everything again, and an earlier one then refuses to work', () => {
 		const own = mirrorConfiguration(configWith({}));
 		const later = { ...own, mapping_version: own.mapping_version + 1 };
-		expect(differencesOf(own, later)).toEqual([]);
-		expect(differencesOf(later, own)).toEqual([expect.stringContaining('a later release made it')]);
+		expect(compare(own, later)).toEqual({ differences: [], isNew: true });
+		expect(compare(later, own).differences).toEqual([expect.stringContaining('a later release made it')]);
 	});
 });
 

@@ -47,8 +47,17 @@ export function mirrorConfiguration({ webhookUrl, codes, mapping }: CrmConfig): 
 	};
 }
 
-/** Returns the differences that somebody has to confirm before `own` replaces `stored`, each as part of a sentence. */
-export function differencesOf(stored: MirrorConfiguration, own: MirrorConfiguration): string[] {
+/**
+ * Compares the mirror's configuration with the own one.
+ *
+ * @returns `differences`: what somebody has to confirm before `own` replaces `stored`, each as part of a sentence; `isNew`: whether
+ *   every contact must be read again then
+ */
+export function compare(
+	stored: MirrorConfiguration | null,
+	own: MirrorConfiguration,
+): { differences: string[]; isNew: boolean } {
+	if (stored === null) return { differences: [], isNew: true };
 	const differences = (Object.keys(variables) as (keyof typeof variables)[]).flatMap((name) => {
 		const [there, here] = [shown(stored[name]), shown(own[name])];
 		return there === here ? [] : [`${variables[name]} is ${there} there and ${here} here`];
@@ -56,23 +65,14 @@ export function differencesOf(stored: MirrorConfiguration, own: MirrorConfigurat
 	// If two releases took turns, the older one would undo what the newer one writes.
 	if (stored.mapping_version > own.mapping_version)
 		differences.push(`a later release made it (mapping ${stored.mapping_version}, here ${own.mapping_version})`);
-	return differences;
+	const isSame = stored.webhook_user === own.webhook_user && stored.mapping_version === own.mapping_version;
+	return { differences, isNew: differences.length > 0 || !isSame };
 }
 
 /** @throws ConfigurationDiffersError if somebody has to confirm `own` before it replaces `stored` */
 export function requireConfirmed(stored: MirrorConfiguration | null, own: MirrorConfiguration): void {
-	const differences = stored === null ? [] : differencesOf(stored, own);
+	const { differences } = compare(stored, own);
 	if (differences.length > 0) throw new ConfigurationDiffersError(differences);
-}
-
-/** Whether every contact must be read again when `own` replaces `stored`. */
-export function needsFullRun(stored: MirrorConfiguration | null, own: MirrorConfiguration): boolean {
-	return (
-		stored === null ||
-		differencesOf(stored, own).length > 0 ||
-		stored.webhook_user !== own.webhook_user ||
-		stored.mapping_version !== own.mapping_version
-	);
 }
 
 function shown(value: string | string[] | null): string {

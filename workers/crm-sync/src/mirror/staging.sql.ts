@@ -13,10 +13,11 @@ import type { Sql } from '@contacts/common/database/client.js';
 import type { Found } from '../bitrix24/crm.js';
 import { noFullRun } from './state.sql.js';
 
-type Rows = Found<ContactRow>;
+/** What the CRM has returned, as rows of the mirror. */
+type FoundRows = Found<ContactRow>;
 
 /** The rows of `crm_sync_staging` in JSON. */
-function stagingRows({ contacts, unread, deleted, denied }: Rows): string {
+function stagingRows({ contacts, unread, deleted, denied }: FoundRows): string {
 	const without = (state: 'unread' | 'deleted' | 'denied', ids: Iterable<number>) =>
 		[...ids].map((bitrix_id) => ({ bitrix_id, state }));
 	return JSON.stringify([
@@ -30,24 +31,28 @@ function stagingRows({ contacts, unread, deleted, denied }: Rows): string {
 const restaged = ['state', ...contactColumnNames].map((column) => `${column} = excluded.${column}`).join(', ');
 
 /** Stages contacts and moves the cursor past them in one statement. A crash loses both or neither. */
-export async function stagePage(sql: Sql, found: Rows, cursor: number): Promise<void> {
+export async function stagePage(sql: Sql, rows: FoundRows, cursor: number): Promise<void> {
 	await sql`
 		with staged as (
 			insert into crm_sync_staging
-			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(found)}::text::json)
+			select * from json_populate_recordset(null::crm_sync_staging, ${stagingRows(rows)}::text::json)
 			on conflict (bitrix_id) do update set ${sql.unsafe(restaged)}
 		)
 		update crm_sync_state set full_cursor = greatest(full_cursor, ${cursor}::bigint)`;
 }
 
-interface StagingCounts {
-	/** How many contacts are in the CRM, read or not. */
+/** Numbers of contacts. */
+export interface StagingCounts {
+	/** Those that the CRM has listed, read or not. */
 	staged: number;
 	unread: number;
-	/** How many contacts are in the mirror, how many of them the CRM lacks, and how many it has without their phone or companies. */
+	/** Those of the mirror. */
 	live: number;
+	/** Those of the mirror that the CRM has not listed, or has not returned when they were looked up. */
 	missing: number;
+	/** Those among the missing ones that may not be read. */
 	denied: number;
+	/** Those of the mirror that would lose their phone or their companies. */
 	emptied: number;
 }
 
@@ -93,18 +98,20 @@ interface FullResult {
 const emptyColumns = `array_remove(array[case when phone is null then 'phone' end,
 	case when company_ids is null then 'company_ids' end], null)`;
 
+interface FullChanges extends SaveResult {
+	deleted: number;
+	phones: { changed: number; removed: number };
+}
+
 /**
  * Makes all staged contacts and the deletions visible at once, and ends the run. Only a run without unread contacts has found
  * the mirror equal to the CRM.
  */
-export async function finishFull(
-	sql: Sql,
-	{ held, denied, unread }: FullResult,
-): Promise<SaveResult & { deleted: number; phones: { changed: number; removed: number } }> {
+export async function finishFull(sql: Sql, { held, denied, unread }: FullResult): Promise<FullChanges> {
 	const isComplete = unread === 0;
 	const keepsEmpty = held !== undefined && held.emptied > 0;
 	const absent = keepsEmpty ? emptyColumns : `'{}'::text[]`;
-	const [changes] = await sql<[SaveResult & { deleted: number; phones: { changed: number; removed: number } }]>`
+	const [changes] = await sql<[FullChanges]>`
 		with ${sql.unsafe(savingQuery(`(select *, ${absent} as absent from crm_sync_staging where state = 'listed')`))},
 		deleted as (
 			delete from company_contacts c using crm_sync_staging s
@@ -127,7 +134,7 @@ export async function finishFull(
 			select count(*) filter (where s.phone <> c.phone) as changed, count(*) filter (where s.phone is null and ${!keepsEmpty}) as removed
 			from crm_sync_staging s join company_contacts c using (bitrix_id)
 			where s.state = 'listed' and c.phone is not null
-		), emptied as (
+		), discarded as (
 			-- TRUNCATE would wait for every reader, such as a long dump.
 			delete from crm_sync_staging
 		)
@@ -143,7 +150,7 @@ export async function finishFull(
  */
 export async function saveContacts(
 	sql: Sql,
-	{ contacts, deleted, unread }: Rows,
+	{ contacts, deleted, unread }: FoundRows,
 ): Promise<SaveResult & { deleted: number }> {
 	const rows = stagingRows({ contacts, unread: new Map(), deleted: [], denied: [] });
 	const [{ held, gone }] = await sql<[{ held: boolean; gone: number }]>`

@@ -64,7 +64,7 @@ export const noFullRun = 'full_watermark = null, full_begun_at = null, full_curs
 /**
  * Discards an unfinished full run.
  *
- * @param isIncomplete whether the mirror is not known to be equal to the CRM: it has listed too few contacts, or has a new category
+ * @param isIncomplete whether it has listed too few contacts: the mirror is not known to be equal to the CRM
  */
 export async function discardFull(sql: Sql, { isIncomplete = false } = {}): Promise<void> {
 	await sql`
@@ -114,10 +114,14 @@ export async function saveConfiguration(
 		set configuration = ${JSON.stringify(configuration)}::text::jsonb, watermark = null ${confirmed}`;
 }
 
-/** Stores the categories of contacts that a run reads, and why the CRM has not told them. */
+/**
+ * Stores the categories of contacts that a run reads, and why the CRM has not told them. With a category that is new, the mirror is not
+ * known to be equal to the CRM until a full run is complete.
+ */
 export async function saveCategories(sql: Sql, ids: readonly number[], refusedBy: string | null): Promise<void> {
 	await sql`
 		update crm_sync_state
-		set categories = ${`{${ids}}`}::text::bigint[], categories_refused_by = ${refusedBy}
+		set categories = ${`{${ids}}`}::text::bigint[], categories_refused_by = ${refusedBy},
+		    last_full_at = case when categories @> ${`{${ids}}`}::text::bigint[] then last_full_at end
 		where (categories, categories_refused_by) is distinct from (${`{${ids}}`}::text::bigint[], ${refusedBy}::text)`;
 }

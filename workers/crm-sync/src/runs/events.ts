@@ -24,19 +24,19 @@ export async function eventsRun(context: RunContext): Promise<void> {
 	const map = createMapper(context);
 
 	for (let request = 0; request < maxRequests; request++) {
-		const rows = await session.run((sql) => readInbox(sql, eventsAtOnce, clock.now()));
-		if (rows.length === 0) break;
-		const ids = rows.map(({ bitrix_id }) => bitrix_id);
-		for await (const lookUps of crm.lookUp(ids, { waits: false })) {
-			const found = await map(lookUps);
+		const events = await session.run((sql) => readInbox(sql, eventsAtOnce, clock.now()));
+		if (events.length === 0) break;
+		const ids = events.map(({ bitrix_id }) => bitrix_id);
+		for await (const found of crm.lookUp(ids, { waits: false })) {
 			const { contacts, deleted, denied, unread } = found;
-			const saved = await session.run((sql) => saveContacts(sql, found));
+			const rows = await map(found);
+			const saved = await session.run((sql) => saveContacts(sql, rows));
 			const seen = contacts.length + deleted.length + denied.length + unread.size;
 			addCounts(record, { ...saved, seen });
 
 			for (const id of denied) logger.warn({ bitrix_id: id }, 'a contact may not be read any more');
-			const handled = new Set([...contacts.map(({ bitrix_id }) => bitrix_id), ...deleted, ...denied]);
-			for (const event of rows) {
+			const handled = new Set([...contacts.map(({ id }) => id), ...deleted, ...denied]);
+			for (const event of events) {
 				const code = unread.get(event.bitrix_id);
 				if (code === undefined) continue;
 				const delay = retryDelaysMs[event.attempts];
@@ -48,7 +48,7 @@ export async function eventsRun(context: RunContext): Promise<void> {
 				onUnread('events', 1);
 				logger.warn({ bitrix_id: event.bitrix_id, code }, 'a contact cannot be read: it is left to the next full run');
 			}
-			const done = rows.filter(({ bitrix_id }) => handled.has(bitrix_id));
+			const done = events.filter(({ bitrix_id }) => handled.has(bitrix_id));
 			await session.run((sql) => finishEvents(sql, done));
 		}
 	}

@@ -39,8 +39,8 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 
 	async function stage(found: Found): Promise<void> {
 		addExamples(examples, found.unread);
-		const mapped = await map(found);
-		await session.run((sql) => stagePage(sql, mapped, last));
+		const rows = await map(found);
+		await session.run((sql) => stagePage(sql, rows, last));
 		if (handlesEvents) await handleEvents();
 	}
 
@@ -70,8 +70,8 @@ export async function fullRun(context: RunContext, cursor: number | undefined): 
 
 	const listed = await session.run(countStaging, allContacts);
 	// Also what was confirmed while this run was under way.
-	const confirmed = await session.run(takeConfirmation);
-	const { isIncomplete, isHeld, lost } = judge({ total, ...listed, ...confirmed });
+	const confirmation = await session.run(takeConfirmation);
+	const { isIncomplete, isHeld, lost } = judge({ total, ...listed, ...confirmation });
 	if (isIncomplete) {
 		// The cursor is at the end: continuing from there would give the same result for ever.
 		await session.run((sql) => discardFull(sql, { isIncomplete: true }), allContacts);

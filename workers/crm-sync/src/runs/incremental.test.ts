@@ -1,20 +1,26 @@
 import { database, test } from '@contacts/testing/test.js';
-import { afterEach, beforeEach, expect } from 'vitest';
-import { error, expectedRow, makeContact, rowOf, type SyncHarness, startSync } from '../testing/harness.js';
+import { beforeEach, expect } from 'vitest';
+import {
+	error,
+	expectedRow,
+	makeContact,
+	makeContacts,
+	rowOf,
+	type SyncHarness,
+	startSync,
+} from '../testing/harness.js';
 
 let sync: SyncHarness;
 const hour = 3_600_000;
 
 beforeEach(async () => {
 	// Only the CRM's clock may count: it differs by a day.
-	sync = await startSync({ crmAheadMs: -24 * hour, utcOffset: '-09:30' });
-	sync.fill(120);
+	sync = await startSync({ contacts: makeContacts(120), crmAheadMs: -24 * hour, utcOffset: '-09:30' });
 	sync.clock.advance(hour);
 	await sync.synchroniser.run();
 	sync.clock.advance(hour);
 	sync.standIn.requests.length = 0;
 });
-afterEach(() => sync.close());
 
 test('makes at most three requests, and reads and writes only new and changed contacts', async () => {
 	const versions = async () => [...(await database.sql`select xmin::text from company_contacts order by bitrix_id`)];

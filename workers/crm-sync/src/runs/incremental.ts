@@ -26,10 +26,10 @@ export async function incrementalRun(context: RunContext, watermark: number): Pr
 	// By a later page's clock, the next run would miss what has changed since the first one.
 	if (begun === undefined) throw new Bitrix24Error('stop', 'no_portal_clock', 'crm.item.list');
 	for (; page.last !== undefined; page = await changed(page.last)) {
-		const found = await map(page);
-		const saved = await session.run((sql) => saveContacts(sql, found));
-		addExamples(examples, found.unread);
-		addCounts(record, { ...saved, seen: found.contacts.length, unread: found.unread.size });
+		const rows = await map(page);
+		const saved = await session.run((sql) => saveContacts(sql, rows));
+		addExamples(examples, page.unread);
+		addCounts(record, { ...saved, seen: page.contacts.length, unread: page.unread.size });
 		await session.run((sql) => saveProgress(sql, runId, record.seen, undefined));
 	}
 	if (record.unread > 0) {

@@ -1,10 +1,7 @@
-import type { ContactColumn } from '@contacts/common/contacts/company-contact-columns.sql.js';
 import type { FastifyBaseLogger } from 'fastify';
-import type { Crm } from '../bitrix24/crm.js';
 import type { Clock } from '../clock.js';
-import type { MappingOptions } from '../mapping.js';
+import type { MapperOptions } from '../mapping.js';
 import type { RunCounts, RunKind } from '../mirror/runs.sql.js';
-import type { Session } from '../mirror/session.js';
 
 /** What a run has done so far. It is recorded whether the run succeeds or fails. */
 export interface RunRecord extends RunCounts {
@@ -16,18 +13,13 @@ export interface RunRecord extends RunCounts {
 }
 
 /** The dependencies of every sync run. */
-export interface RunContext {
-	crm: Crm;
-	session: Session;
-	mapping: MappingOptions;
+export interface RunContext extends MapperOptions {
 	clock: Clock;
 	logger: FastifyBaseLogger;
 	/** The run's row in `crm_sync_runs`. */
 	runId: number;
 	/** Each run adds what it has done. */
 	record: RunRecord;
-	/** Called for each value that could not be mapped, or was cut. */
-	onUnmapped(column: ContactColumn): void;
 	/** Called for contacts that the CRM did not return, or not completely: what is stored of them stays. */
 	onUnread(run: RunKind, contacts: number): void;
 }

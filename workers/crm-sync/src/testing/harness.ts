@@ -7,9 +7,11 @@ import {
 	startStandIn,
 } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword } from '@contacts/testing/database.js';
+import { steppedClock } from '@contacts/testing/stepped-clock.js';
 import { database } from '@contacts/testing/test.js';
-import { expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { toCrmConfig } from '../config.js';
+import { confirmLoss } from '../mirror/requests.sql.js';
 import type { RunKind } from '../mirror/runs.sql.js';
 import { openSession } from '../mirror/session.js';
 import { readState } from '../mirror/state.sql.js';
@@ -27,18 +29,22 @@ export async function emptyMirror(): Promise<void> {
 		delete from crm_sync_requests; insert into crm_sync_requests default values`);
 }
 
-export type SyncHarness = Awaited<ReturnType<typeof startSync>>;
+export type SyncHarness = Awaited<ReturnType<typeof openSync>>;
+
+type SyncOptions = StandInOptions & { crmAheadMs?: number };
+
+/** Opens the harness for the current test. */
+export async function startSync(options: SyncOptions = {}): Promise<SyncHarness> {
+	const sync = await openSync(options);
+	onTestFinished(() => sync.close());
+	return sync;
+}
 
 /** Starts a stand-in of the CRM and a synchroniser on one clock, which moves only when somebody sleeps or advances it. */
-export async function startSync({ crmAheadMs = 0, ...options }: StandInOptions & { crmAheadMs?: number } = {}) {
-	let time = Date.now();
-	const advance = (milliseconds: number) => {
-		time += milliseconds;
-	};
-	const sleep = async (milliseconds: number) => advance(Math.max(milliseconds, 1));
-	const clock = { now: () => time, advance, sleep };
+export async function openSync({ crmAheadMs = 0, ...options }: SyncOptions = {}) {
+	const clock = steppedClock();
 	const standIn = await startStandIn({
-		clock: () => time + crmAheadMs,
+		clock: () => clock.now() + crmAheadMs,
 		fields: [
 			{ name: troubleField, type: 'boolean' },
 			{ name: reasonField, type: 'string' },
@@ -73,6 +79,7 @@ export async function startSync({ crmAheadMs = 0, ...options }: StandInOptions &
 		await standIn.close();
 		throw error;
 	});
+	const state = () => running.session.run(readState);
 	return {
 		standIn,
 		clock,
@@ -89,13 +96,14 @@ export async function startSync({ crmAheadMs = 0, ...options }: StandInOptions &
 			await running.session.close();
 			running = await start(changed);
 		},
-		/** Adds so many contacts to the CRM, each made by `makeContact`. */
-		fill(count: number) {
-			for (let n = 1; n <= count; n++) standIn.add(makeContact(n));
-		},
 		/** The IDs of the CRM's contacts. */
 		ids: () => [...standIn.contacts.keys()],
-		state: () => running.session.run(readState),
+		state,
+		/** Confirms what the last full run holds, as "contacts sync --confirm-mass-delete" does. */
+		async confirm(): Promise<void> {
+			const { held_run: run } = await state();
+			await running.session.run((sql) => confirmLoss(sql, run ?? 0));
+		},
 		/** Also empties the mirror. */
 		async close() {
 			await running.session.close();
@@ -129,6 +137,9 @@ export function makeContact(n: number): Partial<StandInContact> {
 		uf: { [troubleField]: n % 17 === 0, [reasonField]: n % 17 === 0 ? ` reason ${n} ` : '' },
 	};
 }
+
+/** So many contacts, from the first one on. */
+export const makeContacts = (count: number) => Array.from({ length: count }, (_, index) => makeContact(index + 1));
 
 /** The expected row of a contact made by `makeContact`, calculated without the mapping. */
 export function expectedRow(id: number, n: number) {
