@@ -54,11 +54,12 @@ async function overload(
 			`in the service served ${spread(inService(200))}, refused ${spread(inService(503))}; ` +
 			`health and metrics ${spread(live)}; ${Math.round(before)} MiB before, ${Math.round(most)} MiB at most`,
 	);
-	// The database shares the processor here. When the machine is starved, a statement may exceed its timeout of three seconds.
+	// Who came before the overload showed may run out of time. The others do only when the machine is starved.
 	const failed = withResult(outcomes, 500);
-	const unexplained = failed.filter((each) => machine.during(each) < 1000);
+	const shown = Math.min(...outcomes.map(({ begun }) => begun)) + 1000;
+	const unexplained = failed.filter((each) => each.begun > shown && machine.during(each) < 1000);
 	expect(served.length + refused.length + failed.length).toBe(outcomes.length);
-	expect(failed.length).toBeLessThanOrEqual(outcomes.length / 10);
+	expect(failed.length).toBeLessThan(refused.length);
 	expect(unexplained.length).toBeLessThanOrEqual(outcomes.length / 100);
 	expect(new Set(refused.map(({ retryAfter }) => retryAfter))).toEqual(new Set(['1']));
 	// Clients on a busy machine send less than they would.

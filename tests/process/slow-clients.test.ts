@@ -66,8 +66,10 @@ describe('slow clients do not block others', () => {
 		const dripping = setInterval(() => {
 			for (const [index, socket] of sending.entries())
 				if (socket.writable) socket.write(index % 2 ? 'X-Slow: 1\r\n' : ' ');
-		}, 200);
+		}, 1000);
 		onTestFinished(() => clearInterval(dripping));
+		// To open thousands of connections at once is a load of its own.
+		await untilServed(service, upsert);
 		await probe(service, '5,000 idle connections and 1,000 slow senders', upsert);
 		expect(residentMiB(service.pid) - before).toBeLessThan(200);
 		// The service closes them when no request comes in time.
