@@ -106,3 +106,12 @@ test('the keys of a promoted standby count within a second, although their versi
 	await expect.poll(() => statusOf(company, 'first')).toBe(200);
 	await expect.poll(() => upsertStatus(personal, 'first')).toBe(200);
 });
+
+test('a name that has led to a standby for a moment is followed, although the connections to the standby stay open', async () => {
+	const company = await start('company-contacts');
+	expect(await statusOf(company, 'first')).toBe(200);
+	await leadTo(servers.standbyUrl());
+	await expect.poll(() => statusOf(company, 'first')).toBe(500);
+	network.redirect(servers.primaryUrl());
+	await expect.poll(() => statusOf(company, 'first')).toBe(200);
+});

@@ -103,23 +103,35 @@ describe('three addresses without a key close the API to no other address', () =
 	});
 });
 
-test('while all pages have as many readers as they may have, another client gets a 429, and the health check of the gateway a 200', async () => {
-	// The service itself would admit fewer of them.
-	const page = Buffer.alloc(8_000_000);
-	const pages = createServer((request, response) => response.end(request.url === '/docs' ? page : '')).listen(
-		0,
-		'127.0.0.1',
-	);
-	await once(pages, 'listening');
-	const nginx = await startNginx(gatewayConfig(`127.0.0.1:${(pages.address() as AddressInfo).port}`));
-	onTestFinished(async () => {
-		await nginx.stop('SIGTERM');
-		pages.close().closeAllConnections();
-	});
-	// Nineteen addresses can't have them all.
-	const readers = Array.from({ length: 20 }, (_, n) => `127.0.0.${11 + n}`);
-	const { statuses } = await attack('GET /docs HTTP/1.1\r\nHost: a\r\n\r\n', readers, 20, nginx);
-	await expect.poll(() => counted(statuses())).toEqual({ 200: 300, 429: 100 });
-	expect(await statusOf('/openapi.json', '127.0.0.8', nginx)).toBe(429);
-	expect(await statusOf('/openapi.json', '127.0.0.1', nginx)).toBe(200);
-});
+test.each([
+	['without a body', ''],
+	['with chunks of nothing', 'Transfer-Encoding: chunked\r\n'],
+])(
+	'15 pages are read at once by one address, 300 by all, and one more by the health check of the gateway, %s',
+	async (_, header) => {
+		// The service itself would admit fewer of them.
+		const page = Buffer.alloc(8_000_000);
+		const pages = createServer((request, response) => response.end(request.url === '/docs' ? page : '')).listen(
+			0,
+			'127.0.0.1',
+		);
+		await once(pages, 'listening');
+		const nginx = await startNginx(gatewayConfig(`127.0.0.1:${(pages.address() as AddressInfo).port}`));
+		onTestFinished(async () => {
+			await nginx.stop('SIGTERM');
+			pages.close().closeAllConnections();
+		});
+		const readers = Array.from({ length: 20 }, (_, n) => `127.0.0.${11 + n}`);
+		const bytes = `GET /docs HTTP/1.1\r\nHost: a\r\n${header}\r\n${header && '0\r\n\r\n'}`;
+		// Nineteen addresses can't have them all.
+		for (const [addresses, responses] of [
+			[readers.slice(1), { 200: 285, 429: 95 }],
+			[readers.slice(0, 1), { 200: 15, 429: 5 }],
+		] as const) {
+			const { statuses } = await attack(bytes, addresses, 20, nginx);
+			await expect.poll(() => counted(statuses())).toEqual(responses);
+		}
+		expect(await statusOf('/openapi.json', '127.0.0.8', nginx)).toBe(429);
+		expect(await statusOf('/openapi.json', '127.0.0.1', nginx)).toBe(200);
+	},
+);

@@ -72,6 +72,19 @@ test('a stop lets all pipelined requests that were received before it finish, an
 	expect(responses()).toEqual(['slow', 'fast', 'slow close']);
 });
 
+test('a stop waits for the rest of a request that has begun to arrive on a kept connection', async () => {
+	const { server, socket, connection, closed, responses } = await pipelined(['/fast']);
+	await expect.poll(responses).toEqual(['fast']);
+	const request = get('/fast');
+	socket.write(request.slice(0, -2));
+	await expect.poll(() => connection.bytesRead).toBe(2 * request.length - 2);
+	const stopped = server.close();
+	await expect.poll(() => server.server.listening).toBe(false);
+	socket.write(request.slice(-2));
+	await Promise.all([closed, stopped]);
+	expect(responses()).toEqual(['fast', 'fast close']);
+});
+
 test.each([
 	['whose body has arrived since', 'none', '{}'],
 	['whose body is still arriving', 'none', '{'],

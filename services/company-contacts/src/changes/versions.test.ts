@@ -88,6 +88,18 @@ describe('versions become visible in order', () => {
 		expect((await readVersion()).version).toBe(before.version + 2);
 	});
 
+	test('a truncation waits for the commit of a new epoch', async () => {
+		const [first, second] = [openSession(), openSession()];
+		const { version } = await readVersion();
+		await first('begin');
+		await first('select begin_company_contacts_epoch()');
+		const waiting = second('truncate company_contacts');
+		await waitUntil(async () => (await lockWaiters()) === 1, { timeoutMs: 10_000 });
+		await first('commit');
+		await waiting;
+		expect((await readVersion()).version).toBe(version + 2);
+	});
+
 	test('two writers of the same contacts in opposite order don’t deadlock', async () => {
 		const [first, second] = [openSession(), openSession()];
 		await first('begin');
