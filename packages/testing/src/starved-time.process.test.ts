@@ -23,8 +23,9 @@ test('work that blocks the event loop is not excused, on a busy machine either',
 	const machine = watch();
 	const begun = performance.now();
 	const before = cpuSecondsOf(process.pid);
+	// The collector of garbage has threads of its own, whose time is counted here.
 	while (cpuSecondsOf(process.pid) - before < 1.5);
-	expect(machine.own({ begun, ended: performance.now() })).toBeGreaterThan(1400);
+	expect(machine.own({ begun, ended: performance.now() })).toBeGreaterThan(1000);
 });
 
 test('work of a process is not excused by others that wait meanwhile', async () => {
