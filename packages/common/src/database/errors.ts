@@ -87,6 +87,8 @@ const consequences = {
 	unavailable: { isUnwritten: true, isSentAgain: true, isRefused: true, reason: 'connection' },
 	/** The server is a standby or a former primary, or its operator has made it read-only. */
 	'read-only': { isUnwritten: true, isSentAgain: true, reason: 'connection' },
+	/** A pooler has led the statement to a connection of the server that does not know it, more than once. */
+	unprepared: { isUnwritten: true, isSentAgain: true, reason: 'connection' },
 	/** The server has refused the statement because of other statements. */
 	conflict: { isUnwritten: true, isSentAgain: true, isRefused: true, reason: 'statement' },
 	/** The server has ended the statement at its time limit. */
@@ -159,6 +161,7 @@ const kinds: Record<string, ErrorKind> = {
 	'53300': 'unavailable', // too many connections
 	'57P03': 'unavailable', // cannot connect now
 	'25006': 'read-only', // read-only SQL transaction
+	'26000': 'unprepared', // invalid SQL statement name
 	'40001': 'conflict', // serialization failure
 	'40P01': 'conflict', // deadlock detected
 	'55P03': 'conflict', // lock not available

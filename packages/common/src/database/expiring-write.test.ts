@@ -119,6 +119,22 @@ describe('a write is sent again', () => {
 		expect(await codeOf(save(2, { repeatsUndone: false }, 'fail_once()'))).toBe('40P01');
 	});
 
+	test('at once when a pooler has led it to a connection that does not know it, in a batch too', async () => {
+		const { database, save, expiries } = await openDocument('unprepared');
+		await db.sql.unsafe(`
+			create function unprepared_once() returns boolean language plpgsql as $$
+			begin
+				if nextval('failures') = 1 then raise exception 'no such statement' using errcode = '26000'; end if;
+				return true;
+			end $$`);
+		await db.sql`select setval('failures', 1, false)`;
+		expect(await save(1, { repeatsUndone: false }, 'unprepared_once()')).toBe(true);
+		expect(expiries).toHaveLength(2);
+		await db.sql`select setval('failures', 1, false)`;
+		const query = database.query((sql) => sql<{ done: boolean }[]>`select unprepared_once() as done`);
+		expect((await query)[0]?.done).toBe(true);
+	});
+
 	test('never when the server has refused it for a permanent reason', async () => {
 		const { save, expiries } = await openDocument('final');
 		expect(await codeOf(save(1, {}, '1 / (version - version) > 0'))).toBe('22012');
