@@ -18,11 +18,13 @@ export const revoked: Judge = {
 		const caller = createCaller(place, random, seen);
 		let [rounds, key] = [0, ''];
 
+		/** Each replica has chats of its own: one chat has one request at a time (docs/bot.md). */
+		const chatOf = (address: string) => -1000 - rounds * place.personal.length - place.personal.indexOf(address);
 		async function use(address: string) {
 			const query = `project=${key}&api_key=${key}-key`;
 			return place.company.includes(address)
 				? caller.call(`${address}/api/company_contacts.list?company_id=1&${query}`)
-				: caller.call(`${address}/api/personal_contacts?${query}`, { chat_id: -1000 - rounds });
+				: caller.call(`${address}/api/personal_contacts?${query}`, { chat_id: chatOf(address) });
 		}
 		/** Uses the key everywhere until the change must be in force, and a while longer. */
 		async function watch(changed: number, wrong: (outcome: unknown) => boolean, what: string) {
