@@ -8,8 +8,6 @@ export interface ContactsState {
 	epoch: string;
 	/** Every change of a contact increases it. */
 	version: number;
-	/** Tombstones up to this version may be deleted. */
-	pruned: number;
 	/** When the mirror was last found equal to the CRM, in milliseconds since the epoch; null if never. */
 	syncedAt: number | null;
 }
@@ -19,7 +17,6 @@ export const watchedContacts = `(
 	select json_build_object(
 		'epoch', epoch,
 		'version', version,
-		'pruned', pruned_version,
 		'syncedAt', (select extract(epoch from last_success_at) * 1000 from public.crm_sync_state)
 	)
 	from public.company_contacts_version

@@ -73,9 +73,9 @@ export class ResponseCache<Response extends CachedResponse> {
 		const known = this.find(key, state);
 		if (known !== undefined) return known;
 		const { generation } = state;
-		const { version, pruned } = contactsOf(state);
+		const { version } = contactsOf(state);
 		// A query that was sent in an earlier state may lack a change, so only requests of the same state share it.
-		const read = await this.#join(`${generation} ${version} ${pruned} ${key}`, deadline, async () => {
+		const read = await this.#join(`${generation} ${version} ${key}`, deadline, async () => {
 			const response = await query();
 			this.keep(key, response);
 			return response;

@@ -37,7 +37,7 @@ interface ChangeFeedOptions {
 	registry: Registry;
 }
 
-interface CachedPage extends CachedResponse, Pick<ContactsState, 'pruned'> {
+interface CachedPage extends CachedResponse {
 	representations: Representations;
 }
 
@@ -60,7 +60,7 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 	const cache = new ResponseCache<CachedPage>({
 		maxEntries: maxResponses,
 		maxBytes: maxResponseBytes,
-		isCurrent: (page, { version, pruned }) => page.version === version && page.pruned === pruned,
+		isCurrent: (page, { version }) => page.version === version,
 		onServed: (_, source) => countResponse(source),
 	});
 
@@ -82,12 +82,11 @@ export function createChangeFeed({ database, poll, registry }: ChangeFeedOptions
 			const state = isNewer ? await poll.refresh(remainingMs(deadline)) : confirmed;
 			const { generation } = state;
 			const contacts = contactsOf(state);
-			const { version, pruned } = contacts;
+			const { version } = contacts;
 			const key = keyOf(text, limit);
 			const pageOf = (page: Page): CachedPage => ({
 				generation,
 				version,
-				pruned,
 				representations: cache.represent(key, bodyOf(page, limit, cursor)),
 			});
 			// Nothing is new: no query.
