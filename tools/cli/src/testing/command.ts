@@ -33,7 +33,7 @@ export function environmentOf(databaseUrl: string | undefined, more: Record<stri
 	return environmentOfProcess({ ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }), ...more });
 }
 
-/** Runs `contacts` within this process, to its end. `output.test.ts` covers what a separate process adds. */
+/** Runs `contacts` within this process, to its end. `output.process.test.ts` covers what a separate process adds. */
 export async function contacts(
 	databaseUrl: string | undefined,
 	args: string[],
