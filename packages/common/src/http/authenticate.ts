@@ -58,7 +58,7 @@ export const authenticate = fp<AuthenticateOptions>(
 			// A key that is not known may be new: after the process stood still, its keys are too old to refuse one.
 			if (poll.confirmed === undefined && isNotKnown(request, keyRing)) {
 				poll
-					.confirm(maxSearchMs)
+					.confirm(maxConfirmMs)
 					.then(() => check(request))
 					.then(() => done(), done);
 				return;
@@ -86,9 +86,6 @@ export const authenticate = fp<AuthenticateOptions>(
 
 /** The maximum time for which a request waits for its key to be confirmed. It leaves time for the response. */
 const maxConfirmMs = 3000;
-
-/** The same for a key that is not known yet, before the time until the response begins. */
-const maxSearchMs = 1000;
 
 /**
  * The credentials of a request, or why they can't be valid, whatever keys there are. A repeated parameter is an array, and one with
