@@ -4,9 +4,11 @@ import { METHODS } from 'node:http';
 import { createServer } from 'node:net';
 import { insertProject, setProjectEnabled } from '@contacts/common/auth/projects.sql.js';
 import type { Service } from '@contacts/common/process/run.js';
+import { urlAs } from '@contacts/migrations/roles.js';
 import type { TObject } from '@sinclair/typebox';
 import { afterAll, describe, expect } from 'vitest';
 import { addProject, startTestApp, type TestApp } from './app.js';
+import { rolePassword } from './database.js';
 import { responseOf } from './documented.js';
 import type { Contract, Endpoint } from './endpoint.js';
 import { expectCommonHeaders, expectProblem } from './expect-problem.js';
@@ -14,6 +16,7 @@ import { good, type RefusedRequest, refusedBy, refusedByServer, unauthorized } f
 import { requestLine } from './request-line.js';
 import { describeObservability } from './shared-observability.js';
 import { watchStarvedTime } from './starved-time.js';
+import { startTcpProxy } from './tcp-proxy.js';
 import { database, test } from './test.js';
 
 /** The guarantees that both services share, tested on each of them, and on each endpoint where it has them. */
@@ -239,6 +242,31 @@ export function describeSharedContract<V extends TObject>(service: Service<V>, .
 			expect(machine.own({ begun, ended: performance.now() })).toBeLessThan(5000);
 		});
 		silent.close();
+	});
+
+	test('a response within 5 seconds for a new key, when the poll gets its response late, and no statement one', async () => {
+		const [statements, poll] = await Promise.all([startTcpProxy(database.url), startTcpProxy(database.url)]);
+		const url = urlAs(statements.through(database.url), service.name, rolePassword);
+		await withApp({ database: { url }, pollUrl: poll.through(database.url) }, async (other) => {
+			expect((await request(first, good, {}, other)).status).toBe(200);
+			statements.stall();
+			poll.stall();
+			await addProject(database.sql, 'newest', 'newest-key');
+			await expect.poll(() => other.poll.confirmed).toBeUndefined();
+			const machine = watchStarvedTime(() => []);
+			const begun = performance.now();
+			const timer = setTimeout(() => void poll.restore(), 2500);
+			const response = await request(first, 'project=newest&api_key=newest-key', {}, other);
+			const milliseconds = machine.own({ begun, ended: performance.now() });
+			machine.stop();
+			clearTimeout(timer);
+			await Promise.all([statements.restore(), poll.restore()]);
+			// A list that is in memory needs no statement.
+			expect([200, 500]).toContain(response.status);
+			expect(milliseconds).toBeLessThan(5000);
+		});
+		statements.close();
+		poll.close();
 	});
 
 	describeObservability({ app: () => app, endpoints, request, withApp });

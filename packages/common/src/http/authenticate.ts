@@ -14,8 +14,13 @@ declare module 'fastify' {
 	interface FastifyRequest {
 		/** The caller. It is set for every request that passed authentication. */
 		project: Project;
-		/** When it must have its response. The time counts since the request was complete and its parameters were checked. */
+		/**
+		 * When it must have its response. The time counts since the request was complete and its parameters were checked, and
+		 * `searchedMs` counts too.
+		 */
 		deadline: Deadline;
+		/** For how long its key was searched for. */
+		searchedMs: number;
 		/**
 		 * The state of the database against which its key was checked, confirmed at most a second before. What is served from memory must
 		 * belong to this state. Nothing waits between this check and the route.
@@ -45,6 +50,7 @@ export const authenticate = fp<AuthenticateOptions>(
 	async (scope, { poll, keyRing, deadlineMs, heartbeat, onFailure = () => undefined }) => {
 		scope.decorateRequest('project');
 		scope.decorateRequest('deadline');
+		scope.decorateRequest('searchedMs', 0);
 		scope.decorateRequest('state');
 		function check(request: FastifyRequest): void {
 			const project = findProject(request, keyRing);
@@ -57,9 +63,13 @@ export const authenticate = fp<AuthenticateOptions>(
 		scope.addHook('onRequest', (request, _reply, done) => {
 			// A key that is not known may be new: after the process stood still, its keys are too old to refuse one.
 			if (poll.confirmed === undefined && isNotKnown(request, keyRing)) {
+				const begun = performance.now();
 				poll
 					.confirm(maxConfirmMs)
-					.then(() => check(request))
+					.then(() => {
+						request.searchedMs = performance.now() - begun;
+						check(request);
+					})
 					.then(() => done(), done);
 				return;
 			}
@@ -73,12 +83,12 @@ export const authenticate = fp<AuthenticateOptions>(
 				request.state = state;
 				done(keyRing.isLive(request.project) ? undefined : unauthorized(request, keyRing));
 			};
-			const timeMs = deadlineMs - (heartbeat?.lateMs ?? 0);
+			const timeMs = deadlineMs - request.searchedMs - (heartbeat?.lateMs ?? 0);
 			if (timeMs < minWriteMs) throw new Problem('overloaded', { reason: 'stood_still' });
 			request.deadline = startDeadline(timeMs);
 			const { confirmed } = poll;
 			if (confirmed !== undefined) checkAgain(confirmed);
-			else poll.confirm(maxConfirmMs).then(checkAgain, done);
+			else poll.confirm(Math.min(maxConfirmMs, timeMs)).then(checkAgain, done);
 		});
 	},
 	{ name: 'authenticate', fastify: '5.x', dependencies: ['metrics', 'load-shedding'] },
