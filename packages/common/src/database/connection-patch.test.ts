@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { database as db, test } from '@contacts/testing/test.js';
 import postgres from 'postgres';
 import { expect, onTestFinished, vi } from 'vitest';
@@ -117,4 +119,23 @@ test('a statement that is prepared again gets the same parameters', async () => 
 	await sql.unsafe('deallocate all').simple();
 	expect(await ask()).toEqual([{ yes: true, json: { a: 1 } }]);
 	expect(sockets).toHaveLength(1);
+});
+
+test('a statement of text that failed is forgotten', async () => {
+	setFlagsFromString('--expose-gc');
+	const collect = runInNewContext('gc') as () => void;
+	const { sql } = await openOne();
+	const failed = (): WeakRef<object> => {
+		const statement = sql.unsafe('select 1 / 0');
+		statement.catch(() => undefined);
+		return new WeakRef((statement as unknown as { strings: string[] }).strings);
+	};
+	const strings = failed();
+	await sql`select 1`;
+	await expect
+		.poll(() => {
+			collect();
+			return strings.deref();
+		})
+		.toBeUndefined();
 });
