@@ -25,6 +25,43 @@ export type Outcome = 'saved' | 'skipped';
 const batchTimeoutMs = 500;
 
 /**
+ * Saves the contacts of `$1`. In the chats of `$2`, `$3` and `$4` the stored username, name and birth date stay. `$5` is
+ * `Expiry.sentAtLeast`, `$6` until when it may write. One text: the client would take tens of
+ * microseconds to put its parts together.
+ */
+const saving = `
+	with sent as materialized (
+		-- With an EXISTS the planner would read all subscriptions into a hash for each statement.
+		select contact.*, coalesce((
+			select true from direct_subscriptions subscription
+			where subscription.chat_id = contact.chat_id and ${isActiveSubscription('subscription')}
+		), false) as is_subscribed
+		from json_to_recordset($1::text::json)
+			as contact (chat_id bigint, username text, name text, birth_date date, project_id bigint)
+		where (select ${lockTimeoutUntil('$6')}) is not null
+		order by chat_id
+	),
+	written as (
+		insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
+		select chat_id, username, name, birth_date, project_id from sent
+		where not is_subscribed and ${isOpen('$6')}
+		on conflict (chat_id) do update set
+			username = case when stored.chat_id = any ($2::bigint[]) then stored.username else excluded.username end,
+			name = case when stored.chat_id = any ($3::bigint[]) then stored.name else excluded.name end,
+			birth_date = case when stored.chat_id = any ($4::bigint[])
+				then stored.birth_date else excluded.birth_date end,
+			project_id = excluded.project_id,
+			updated_at = clock_timestamp()
+		where ${isOpen('$6')} and ${mayReplace('stored.updated_at', '$5')}
+		returning chat_id
+	)
+	-- Not as float8: a server may be set to print 15 digits of one.
+	select to_json(chat_id) as chat_id,
+		case when is_subscribed then 'skipped' when written.chat_id is not null then 'saved' end as outcome,
+		(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
+	from sent left join written using (chat_id)`;
+
+/**
  * Saves contacts in one atomic statement, except those whose chats have an active direct subscription.
  *
  * - A contact is written only before the statement expires, and never over a row that may have been written after the statement
@@ -56,42 +93,15 @@ export async function savePersonalContacts(
 	/** The chats that keep their stored value of this field, as an array of PostgreSQL. */
 	const without = (field: 'username' | 'name' | 'birth_date') =>
 		`{${sent.flatMap(({ contact }) => (contact[field] === undefined ? [contact.chat_id] : [])).join()}}`;
-	const [keepUsername, keepName, keepBirthDate] = [without('username'), without('name'), without('birth_date')];
+	const kept = [without('username'), without('name'), without('birth_date')];
 
 	const rows = await database.write(
 		(sql, { sentAtLeast, expires }) => {
 			const until = mode === 'batch' ? Math.min(expires, sentAtLeast + batchTimeoutMs) : expires;
-			return sql<{ chat_id: number; outcome: Outcome | null; clock: number }[]>`
-				with sent as materialized (
-					-- With an EXISTS the planner would read all subscriptions into a hash for each statement.
-					select contact.*, coalesce((
-						select true from direct_subscriptions subscription
-						where subscription.chat_id = contact.chat_id and ${sql.unsafe(isActiveSubscription('subscription'))}
-					), false) as is_subscribed
-					from json_to_recordset(${contacts}::text::json)
-						as contact (chat_id bigint, username text, name text, birth_date date, project_id bigint)
-					where (select ${lockTimeoutUntil(sql, until)}) is not null
-					order by chat_id
-				),
-				written as (
-					insert into personal_contacts as stored (chat_id, username, name, birth_date, project_id)
-					select chat_id, username, name, birth_date, project_id from sent
-					where not is_subscribed and ${isOpen(sql, until)}
-					on conflict (chat_id) do update set
-						username = case when stored.chat_id = any (${keepUsername}::bigint[]) then stored.username else excluded.username end,
-						name = case when stored.chat_id = any (${keepName}::bigint[]) then stored.name else excluded.name end,
-						birth_date = case when stored.chat_id = any (${keepBirthDate}::bigint[])
-							then stored.birth_date else excluded.birth_date end,
-						project_id = excluded.project_id,
-						updated_at = clock_timestamp()
-					where ${isOpen(sql, until)} and ${mayReplace(sql, 'stored.updated_at', sentAtLeast)}
-					returning chat_id
-				)
-				-- Not as float8: a server may be set to print 15 digits of one.
-				select to_json(chat_id) as chat_id,
-					case when is_subscribed then 'skipped' when written.chat_id is not null then 'saved' end as outcome,
-					(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
-				from sent left join written using (chat_id)`;
+			const parameters = [contacts, ...kept, sentAtLeast, until];
+			return sql.unsafe<{ chat_id: number; outcome: Outcome | null; clock: number }[]>(saving, parameters, {
+				prepare: true,
+			});
 		},
 		{ deadline, repeatsUndone: mode === 'alone' },
 	);

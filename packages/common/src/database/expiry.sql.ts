@@ -1,5 +1,3 @@
-import type { Sql } from './client.js';
-
 /** The times that every write must carry, in milliseconds since the epoch by the database's clock. */
 export interface Expiry {
 	/**
@@ -17,16 +15,18 @@ export interface Expiry {
  */
 const maxLockWaitMs = 10;
 
+// Parts of a statement, as text. The times are its parameters, such as `$1`.
+
 /**
  * Ends the wait for a locked row at the expiry. Evaluate it before the statement writes: a row that is new is not compared with the
  * expiry again after it has waited for another transaction.
  */
-export const lockTimeoutUntil = (sql: Sql, expires: number) => sql`
+export const lockTimeoutUntil = (expires: string) => `
 	set_config('lock_timeout',
 		least(${maxLockWaitMs}, greatest(1, ceil(${expires}::float8 - extract(epoch from clock_timestamp()) * 1000)))::int::text, true)`;
 
 /** Whether the statement may still write. It must be checked while the row is locked. */
-export const isOpen = (sql: Sql, expires: number) => sql`clock_timestamp() < to_timestamp(${expires}::float8 / 1000)`;
+export const isOpen = (expires: string) => `clock_timestamp() < to_timestamp(${expires}::float8 / 1000)`;
 
 /**
  * Whether a stored row was written before the statement was sent. A row with a time in the future only means that the server's clock
@@ -34,5 +34,5 @@ export const isOpen = (sql: Sql, expires: number) => sql`clock_timestamp() < to_
  *
  * @param writtenAt the column with the time of the last write
  */
-export const mayReplace = (sql: Sql, writtenAt: string, sentAtLeast: number) => sql`
-	(${sql.unsafe(writtenAt)} <= to_timestamp(${sentAtLeast}::float8 / 1000) or ${sql.unsafe(writtenAt)} > clock_timestamp())`;
+export const mayReplace = (writtenAt: string, sentAtLeast: string) =>
+	`(${writtenAt} <= to_timestamp(${sentAtLeast}::float8 / 1000) or ${writtenAt} > clock_timestamp())`;
