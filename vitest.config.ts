@@ -1,5 +1,15 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/** Where no run before has told how long each file takes, large files come first. The laboratory's are small, and take longest. */
+class LaboratoryFirst extends BaseSequencer {
+	override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+		const sorted = await super.sort(files);
+		const isLaboratory = ({ moduleId }: TestSpecification) => Number(moduleId.includes('/disturbances-'));
+		return sorted.sort((first, second) => isLaboratory(second) - isLaboratory(first));
+	}
+}
 
 /** What starts, kills or waits for processes, or fills their memory. */
 const processTests = ['tests/process/**/*.test.ts', '{packages,services,workers,tools}/*/src/**/*.process.test.ts'];
@@ -9,6 +19,7 @@ export default defineConfig({
 		// Two more than there are cores, because a worker often waits. Each has some ten connections to the database. The projects
 		// without an order run beside one another, `process` and `system` with their long files first.
 		maxWorkers: Math.min(availableParallelism() + 2, 8),
+		sequence: { sequencer: LaboratoryFirst },
 		// A condition is waited for, on a busy machine too: the default is a second.
 		expect: { poll: { timeout: 20_000 } },
 		globalSetup: 'packages/testing/src/global-setup.ts',
