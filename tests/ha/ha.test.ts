@@ -12,7 +12,7 @@ import { expect, test } from 'vitest';
 import { again } from '../faults/database.js';
 import { copy } from '../faults/judges/copy.js';
 import { fresh } from '../faults/judges/fresh.js';
-import { isExcused } from '../faults/judges/judge.js';
+import { type Breach, isExcused } from '../faults/judges/judge.js';
 import { mirror } from '../faults/judges/mirror.js';
 import { revoked } from '../faults/judges/revoked.js';
 import { saved } from '../faults/judges/saved.js';
@@ -84,9 +84,15 @@ test(`every promise holds in ${minutes} minutes of process and machine faults`, 
 		await Promise.all(sittings.map((sitting) => sitting.stop(outages))).catch((error: unknown) => {
 			throw broken ?? error;
 		});
+		// These machines have no watchdog device: such a primary lets nobody write, but it may be read after another one was promoted.
+		const isReadable = ({ begun: from, ended }: Breach) =>
+			faults.some(
+				(fault) => /^freeze patroni.*primary/.test(fault.what) && ended >= fault.begun && from <= fault.whole,
+			);
 		const breaches = sittings.flatMap(({ name, breaches }) =>
 			breaches
 				.filter((breach) => !isExcused(breach, machine))
+				.filter((breach) => !(['fresh', 'revoked'].includes(name) && isReadable(breach)))
 				.map(({ what, begun: from, ended }) => `${name}: ${what} (${from - begun} to ${ended - begun} ms)`),
 		);
 		const run: Run = { begun, ended: performance.now(), load, sittings, faults, reigns, machine };
