@@ -41,15 +41,28 @@ interface LabelledCounter {
 	known?: () => Iterable<LabelValues>;
 }
 
-interface Count {
-	labels: Record<string, string | number>;
-	uncollected: number;
-	isExposed: boolean;
+/** A number by the values of labels, and by those of the labels after them. */
+class Count {
+	#next: Map<string | number, Count> | undefined;
+	uncollected = 0;
+	isExposed = false;
+	/** Undefined before the first event. */
+	labels: Record<string, string | number> | undefined;
+
+	of(value: string | number): Count {
+		this.#next ??= new Map();
+		let next = this.#next.get(value);
+		if (next === undefined) {
+			next = new Count();
+			this.#next.set(value, next);
+		}
+		return next;
+	}
 }
 
 /**
  * Counts numbers, which become a metric when the metrics are collected: for each single event, the library would sort and write
- * out its labels.
+ * out its labels. A number is found value by value, because one text of all values costs four times as much.
  *
  * @returns a function to call for each event
  */
@@ -57,16 +70,15 @@ export function countByLabels(
 	registry: Registry,
 	{ name, help, labelNames, known = () => [] }: LabelledCounter,
 ): (values: LabelValues, by?: number) => void {
-	const counts = new Map<string, Count>();
+	const root = new Count();
+	const counts: Count[] = [];
 	const count = (values: LabelValues, by = 1) => {
-		const key = values.join('\n');
-		let counted = counts.get(key);
-		if (counted === undefined) {
-			const labels = Object.fromEntries(labelNames.map((label, index) => [label, values[index] as string | number]));
-			counted = { labels, uncollected: 0, isExposed: false };
-			counts.set(key, counted);
-		}
+		let counted = root;
+		for (const value of values) counted = counted.of(value);
 		counted.uncollected += by;
+		if (counted.labels !== undefined) return;
+		counted.labels = Object.fromEntries(labelNames.map((label, index) => [label, values[index] as string | number]));
+		counts.push(counted);
 	};
 	new Counter({
 		name,
@@ -75,9 +87,9 @@ export function countByLabels(
 		registers: [registry],
 		collect() {
 			for (const values of known()) count(values, 0);
-			for (const counted of counts.values()) {
+			for (const counted of counts) {
 				if (counted.isExposed && counted.uncollected === 0) continue;
-				this.inc(counted.labels, counted.uncollected);
+				this.inc(counted.labels ?? {}, counted.uncollected);
 				counted.uncollected = 0;
 				counted.isExposed = true;
 			}
