@@ -9,7 +9,7 @@ import type { Random } from '@contacts/testing/random.js';
 import type { TcpProxy } from '@contacts/testing/tcp-proxy.js';
 import { waitUntil } from '@contacts/testing/wait-until.js';
 import type { Kind } from './database.js';
-import type { Outcome } from './judges/judge.js';
+import { giveUpMs, type Outcome } from './judges/judge.js';
 import type { Replica, System } from './system.js';
 
 /** What clients may always be told: a success, that the limit is exceeded, that a key is unknown, and that the service has no time. */
@@ -223,6 +223,23 @@ export const disturbances: readonly Disturbance[] = [
 		allows: { outcomes: ['foreign', 'broken'], forMs: 2000 },
 	},
 	{
+		name: 'the network of a replica is away for almost as long as callers wait, and that to the database a little longer',
+		kinds: anyKind,
+		run: async ({ replicas }, random) => {
+			const { toClients, toDatabase } = replicas.personal[0];
+			toClients.hold();
+			await delay(giveUpMs - random.integer(400, 600));
+			for (const proxy of toDatabase) proxy.stall();
+			await delay(200);
+			const requests = toClients.pass();
+			await delay(random.integer(500, 1000));
+			const connections = toDatabase.reduce((sum, proxy) => sum + proxy.held, 0);
+			await Promise.all(toDatabase.map((proxy) => proxy.restore()));
+			return Math.min(requests, connections);
+		},
+		allows: { outcomes: ['timeout', 'broken', 500], forMs: 2000 },
+	},
+	{
 		name: 'a replica of each service and the synchroniser are killed',
 		kinds: anyKind,
 		run: async (system) => {
@@ -235,7 +252,7 @@ export const disturbances: readonly Disturbance[] = [
 	},
 	{
 		name: 'the synchroniser is killed again and again in the middle of full runs',
-		kinds: anyKind,
+		kinds: standbyFirst,
 		run: async ({ replicas: { sync }, asOwner, crm }, random) => {
 			let killed = 0;
 			for (let times = 0; times < 6; times++) {

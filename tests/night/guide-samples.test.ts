@@ -53,9 +53,8 @@ async function run(
 		.replace(/http:\/\/127\.0\.0\.1:300[01]/, url)
 		.replace(/(["'])demo\1/, '$1partner$1')
 		.replace(/(["'])demo-key\1/, `$1${apiKey}$1`)
-		.replace('sent_at + 6 ', 'sent_at + 0.6 ')
-		.replace('time.time() + 6,', 'time.time() + 0.6,')
-		.replace('Date.now() + 6000', 'Date.now() + 600')
+		.replace('UNCLEAR = 6 ', 'UNCLEAR = 0.6 ')
+		.replace('wait = 6 }', 'wait = 0.6 }')
 		.replace(/\n(send_queue|await sendQueue)\(\);?$/, (last) => `\n${more}${last}`);
 	const cwd = folder ?? (await temporaryFolder());
 	const [program, name] = programs[language];

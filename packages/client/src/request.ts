@@ -45,11 +45,14 @@ const temporaryRefusals = new Set([408, 425, 429, 499]);
 /** Maximum delay of a timer in milliseconds. Beyond it, a timer would fire at once. */
 const maxTimeoutMs = 2 ** 31 - 1;
 
-/**
- * Milliseconds until a response must have begun, or that of a write has ended: a service responds within 5 seconds. After this time
- * a write without a response can no longer be saved, unless the network failed for seconds. See docs/bot.md.
- */
+/** Milliseconds until a response must have begun, or that of a write has ended: a service responds within 5 seconds. */
 const responseTimeoutMs = 6000;
+
+/**
+ * Milliseconds after which a write that was given up can no longer be saved, unless the network failed for seconds: it may have
+ * reached the service at the last moment. See docs/bot.md.
+ */
+const settleMs = 6000;
 
 /** Milliseconds before the second attempt when the response has no `Retry-After`. Each further wait is twice as long. */
 const firstWaitMs = 250;
@@ -85,11 +88,10 @@ export function createSend(options: ClientOptions): Send {
 		}
 		signal?.throwIfAborted();
 		for (let made = 1; ; made++) {
-			const settlesAt = method === 'POST' ? performance.now() + responseTimeoutMs : 0;
 			const result = await attempt((ending) => send(url, { ...init, signal: ending }), method, end, signal);
 			signal?.throwIfAborted();
 			if (isSuccess(result, isBody)) return { body: result.body, headers: result.response.headers };
-			const wait = waitAfter(result, made, settlesAt);
+			const wait = waitAfter(result, made, method === 'POST' ? settleMs : 0);
 			if (wait === undefined || made >= attempts || performance.now() + wait >= end) {
 				if ('error' in result) throw new ContactsConnectionError(base.origin, reasonOf(result));
 				throw new ContactsError(result.response, result.body);
@@ -166,14 +168,13 @@ function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
  * the service, with whatever status, may have passed the request on before, or may do so later: the outcome is open, as without a
  * response. Only with a refusal of its own it has not.
  *
- * @param settlesAt from when on the attempt can no longer be saved, by the clock of `performance`. Before, it could overwrite what
- *   the caller sends after this call.
+ * @param settlesInMs after which time the attempt can no longer be saved. Before, it could overwrite what the caller sends after
+ *   this call.
  */
-function waitAfter(result: Received | Failure, made: number, settlesAt: number): number | undefined {
+function waitAfter(result: Received | Failure, made: number, settlesInMs: number): number | undefined {
 	// Clients that were refused together must not return together.
 	const jitter = Math.random() * 100;
 	const backoff = firstWaitMs * 2 ** (made - 1) + jitter;
-	const settlesInMs = settlesAt - performance.now();
 	if ('error' in result) return Math.max(backoff, settlesInMs);
 	const { response, body } = result;
 	const { status } = response;

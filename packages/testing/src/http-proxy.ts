@@ -27,8 +27,10 @@ export interface HttpProxy {
 	 *   responded
 	 */
 	answer(response: ForeignResponse, delayMs?: number): void;
-	/** Passes requests and responses again. */
-	pass(): void;
+	/** Holds requests back until `pass`, except those that their clients give up meanwhile, like a network that is away. */
+	hold(): void;
+	/** Passes requests and responses again. @returns how many requests were held back */
+	pass(): number;
 	/** Leads to another address from now on. */
 	redirect(target: string): void;
 	close(): Promise<void>;
@@ -39,6 +41,8 @@ export async function startHttpProxy(target: string): Promise<HttpProxy> {
 	const agent = new Agent({ keepAlive: true });
 	let made: { response: ForeignResponse; delayMs: number | undefined } | undefined;
 	let [waiting, foreign] = [0, 0];
+	/** Let the requests go on that are held back. */
+	let held: (() => void)[] | undefined;
 
 	/** Sends the request to the service. A client that gives up ends the request there, as nginx does. */
 	async function passOn(incoming: IncomingMessage, body: Buffer, client?: ServerResponse): Promise<IncomingMessage> {
@@ -63,6 +67,8 @@ export async function startHttpProxy(target: string): Promise<HttpProxy> {
 		const chunks: Buffer[] = [];
 		for await (const chunk of incoming) chunks.push(chunk as Buffer);
 		const body = Buffer.concat(chunks);
+		if (held !== undefined) await new Promise<void>((resolve) => held?.push(resolve));
+		if (client.destroyed) return;
 		if (made === undefined) {
 			const response = await passOn(incoming, body, client);
 			client.writeHead(response.statusCode as number, response.headers);
@@ -96,8 +102,14 @@ export async function startHttpProxy(target: string): Promise<HttpProxy> {
 		answer(response, delayMs) {
 			made = { response, delayMs };
 		},
+		hold() {
+			held = [];
+		},
 		pass() {
-			made = undefined;
+			const released = held ?? [];
+			made = held = undefined;
+			for (const release of released) release();
+			return released.length;
 		},
 		redirect(other) {
 			target = other;

@@ -53,8 +53,11 @@ export interface Sitting {
 	stop(redis: RedisOutages): Promise<void>;
 }
 
-/** After so many milliseconds a request is given up, and what it writes can no longer be saved (docs/bot.md). */
+/** After so many milliseconds a request is given up (docs/bot.md). */
 export const giveUpMs = 6000;
+
+/** After so many milliseconds more it can no longer be saved. */
+export const settleMs = 6000;
 
 export interface Reply extends Seen {
 	body: string;
@@ -117,10 +120,9 @@ function isOwn({ statusCode, headers }: IncomingMessage, body: string): boolean 
 }
 
 /** What the guide for the bot's backend says after an unsuccessful response: how long to wait before newer values are sent. */
-export async function waitAsTheGuideSays({ outcome, headers, begun }: Reply): Promise<void> {
+export async function waitAsTheGuideSays({ outcome, headers }: Reply): Promise<void> {
 	const isDecided = outcome === 500 || outcome === 503;
-	const waitMs = isDecided ? Number(headers['retry-after'] ?? 1) * 1000 : begun + giveUpMs - performance.now();
-	await delay(Math.max(0, waitMs));
+	await delay(isDecided ? Number(headers['retry-after'] ?? 1) * 1000 : settleMs);
 }
 
 /** Repeats the work until it is told to stop. */

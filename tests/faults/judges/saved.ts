@@ -2,11 +2,11 @@ import { ContactsError, createPersonalContactsClient } from '@contacts/client';
 import {
 	type Breach,
 	createCaller,
-	giveUpMs,
 	type Judge,
 	type Outcome,
 	repeat,
 	type Seen,
+	settleMs,
 	waitAsTheGuideSays,
 } from './judge.js';
 
@@ -60,7 +60,7 @@ export const saved: Judge = {
 				if (stopping.signal.aborted) return undefined;
 				const isOwn = error instanceof ContactsError && error.code !== 'unexpected_response';
 				record(isOwn ? error.status : error instanceof ContactsError ? 'foreign' : 'broken');
-				if (!isOwn) await new Promise((resolve) => setTimeout(resolve, giveUpMs));
+				if (!isOwn) await new Promise((resolve) => setTimeout(resolve, settleMs));
 				return isOwn ? false : undefined;
 			}
 		}

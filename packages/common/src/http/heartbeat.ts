@@ -10,8 +10,7 @@ const trustedBeats = 5;
  * Says for how long a request that is read now may have waited. A process that stood still (SIGSTOP, a paused container, a host that swaps) does
  * not know for how long the requests in its sockets have waited: their callers may have given them up, and have saved newer values
  * through another process. So the time of a write counts from the last beat that is at least a second old, not from the moment
- * at which it is read. With the deadline of the services, it ends within the 6 seconds after which its caller gives it up
- * (docs/bot.md).
+ * at which it is read. With the deadline of the services, it ends before its caller may send newer values (docs/bot.md).
  */
 export class Heartbeat {
 	readonly #clock: () => number;
