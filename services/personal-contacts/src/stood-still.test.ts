@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { addProject, startTestApp, type TestApp } from '@contacts/testing/app.js';
 import { expectProblem } from '@contacts/testing/expect-problem.js';
 import { database, test } from '@contacts/testing/test.js';
@@ -69,6 +71,28 @@ test.each(Object.entries(pauses))(
 		expect(await isSubscribed(chat + 1)).toBe(false);
 		await expect.poll(async () => (await report(chat + 1, true)).status).toBe(200);
 		expect(await names(chat)).toEqual(['new']);
+	},
+);
+
+test.each([
+	['personal_contacts', '{"chat_id":200}'],
+	['direct_subscriptions', '{"chat_id":200,"active":true}'],
+])(
+	'a write of %s whose caller has reset the connection is not saved, although the system still delivers it',
+	async (path, body) => {
+		const socket = connect(Number(new URL(app.url).port), '127.0.0.1');
+		await once(socket, 'connect');
+		socket.write(
+			`POST /api/${path}?project=bot&api_key=bot-key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+		);
+		// The service is in this process, and reads nothing in between.
+		socket.resetAndDestroy();
+		await expect
+			.poll(() => app.log.join(''))
+			.toContain(`/api/${path}","status":503,"code":"overloaded","reason":"given_up"`);
+		expect((await upsert(201, 'later')).status).toBe(200);
+		expect((await report(202, true)).status).toBe(200);
+		expect(await database.sql`select from ${database.sql(path)} where chat_id = 200`).toHaveLength(0);
 	},
 );
 

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import fp from 'fastify-plugin';
 import { maxKeyLength } from '../auth/api-key.js';
@@ -76,6 +77,19 @@ export const authenticate = fp<AuthenticateOptions>(
 			check(request);
 			done();
 		});
+		// The first request of a connection may have waited in the queue of a busy process, and Linux delivers it even after its caller
+		// has reset the connection. Node.js 20 sees the reset in the same turn of the event loop, 24 in the next one.
+		const used = new WeakSet<Socket>();
+		if (heartbeat !== undefined)
+			scope.addHook('preHandler', ({ raw: { socket } }, _reply, done) => {
+				if (used.has(socket)) return done();
+				used.add(socket);
+				const end = (isReset: boolean) => done(isReset ? new Problem('overloaded', { reason: 'given_up' }) : undefined);
+				setImmediate(() => {
+					if (socket.destroyed) end(true);
+					else setImmediate(() => end(Boolean(socket.errored)));
+				});
+			});
 		// Again: a body may take seconds to arrive, and the key may have been revoked meanwhile. After the validation, so that a
 		// request with a wrong parameter is refused also while the keys can't be confirmed.
 		scope.addHook('preHandler', (request, _reply, done) => {
