@@ -74,6 +74,18 @@ test.each(Object.entries(pauses))(
 	},
 );
 
+test('a paused machine is found by a new connection, too', async () => {
+	await expect.poll(async () => (await upsert(300, 'first')).status).toBe(200);
+	await pauses['a paused machine'](8);
+	await database.sql`
+		select pg_terminate_backend(pid) from pg_stat_activity
+		where usename = 'personal_contacts_service' and datname = current_database()`;
+	// A 500 if it was sent on the lost connection before.
+	expect([500, 503]).toContain((await upsert(300, 'old')).status);
+	expect(await names(300)).toEqual(['first']);
+	await expect.poll(async () => (await upsert(300, 'new')).status).toBe(200);
+});
+
 test.each([
 	['personal_contacts', '{"chat_id":200}'],
 	['direct_subscriptions', '{"chat_id":200,"active":true}'],

@@ -4,6 +4,7 @@ import { type Deadline, remainingMs } from './deadline.js';
 import { classify, DeadlineError, NoOutcomeError, StoodStillError } from './errors.js';
 import type { Expiry } from './expiry.sql.js';
 import type { Connection, ConnectionPool } from './pool.js';
+import { PauseDetector } from './server-clock.js';
 
 /** What a statement has done, row by row. */
 export type WrittenRows = readonly {
@@ -53,11 +54,12 @@ type Attempt<Rows> = { rows: Rows } | { error: unknown; openUntil: number };
  * sent can't tell which is newer: it does nothing either, and is sent again.
  *
  * The server's clock must keep running, and must not be set back by more than `clockMarginMs`. If the machine of this process is
- * paused, its monotonic clock stands still, and only the server's clock shows it: the statement has expired earlier than it can
- * have by our own clock. Then its caller may have given up long ago, so it is refused, and so is every write that began before.
+ * paused, its monotonic clock stands still, and only the server's clock shows it. Then its callers may have given up long ago, so
+ * every write that began before is refused.
  */
 export function createWriteSender(pool: ConnectionPool): SendWrite {
-	/** When this process was last found to have stood still, in milliseconds of `performance.now()`. */
+	const pauses = new PauseDetector();
+	/** When this machine was last found to have been paused, in milliseconds of `performance.now()`. */
 	let stoodStillAt = Number.NEGATIVE_INFINITY;
 
 	/** Asks the server for its time if there is no recent sample. This also opens the connection. */
@@ -78,9 +80,13 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 		timeoutMs: number,
 	): Promise<Rows> {
 		const { clock } = connection.client;
+		const sent = performance.now();
 		const rows = await connection.respond(response, timeoutMs);
 		const received = performance.now();
-		for (const row of rows) clock.addSample(row.clock, received);
+		for (const row of rows) {
+			clock.addSample(row.clock, received);
+			if (pauses.addSample(row.clock, sent, received)) stoodStillAt = received;
+		}
 		return rows;
 	}
 
@@ -107,13 +113,7 @@ export function createWriteSender(pool: ConnectionPool): SendWrite {
 				openUntil = now + windowMs + clockMarginMs;
 				const rows = await respond(connection, statement(sql, { sentAtLeast, expires }), windowMs + clockMarginMs);
 				openUntil = Number.NEGATIVE_INFINITY;
-				const undone = rows.filter(({ outcome }) => outcome === null);
-				const isSaved = rows.some(({ outcome }) => outcome === 'saved');
-				if (!isSaved && undone.some((row) => row.clock >= expires) && performance.now() < now + windowMs) {
-					stoodStillAt = performance.now();
-					throw new StoodStillError();
-				}
-				if (undone.length === 0 || !repeatsUndone) return { rows };
+				if (!repeatsUndone || rows.every(({ outcome }) => outcome !== null)) return { rows };
 				if (isSecond) throw new NoOutcomeError();
 			}
 		} catch (error) {

@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { ServerClock } from './server-clock.js';
+import { describe, expect, test } from 'vitest';
+import { PauseDetector, ServerClock } from './server-clock.js';
 
 test('the bound never exceeds the server’s clock and uses the fastest response', () => {
 	const clock = new ServerClock();
@@ -41,4 +41,25 @@ test('an old sample and one of another connection are ignored', () => {
 	clock.addSample(50_000, 60_001);
 	clock.reset();
 	expect(clock.atLeast(60_002)).toBeUndefined();
+});
+
+describe('a pause of this machine', () => {
+	test.each<[string, boolean, [time: number, sentAt: number, receivedAt: number]]>([
+		['is seen when the server’s clock went on meanwhile', true, [59_000, 1_000, 1_010]],
+		['is seen although the response is slow', true, [59_000, 1_000, 3_000]],
+		['is not a slow request', false, [54_000, 1_000, 4_000]],
+		['is not a slow response', false, [51_000, 1_000, 4_000]],
+		['is not a server whose clock differs a little', false, [51_300, 1_000, 1_010]],
+		['is not a clock that was set back', false, [41_000, 1_000, 1_010]],
+		['is not what the clocks may have drifted apart in an hour', false, [3_651_500, 3_600_000, 3_600_010]],
+	])('%s', (_, expected, response) => {
+		const pauses = new PauseDetector();
+		// The server's clock is 50,000 ahead.
+		expect(pauses.addSample(50_010, 0, 20)).toBe(false);
+		// A slow response tells less than the one before.
+		expect(pauses.addSample(50_500, 100, 500)).toBe(false);
+		expect(pauses.addSample(...response)).toBe(expected);
+		// Once.
+		expect(pauses.addSample(...response)).toBe(false);
+	});
 });

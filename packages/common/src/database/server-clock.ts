@@ -7,6 +7,12 @@ const maxSampleAgeMs = 60_000;
 /** How much faster than the server's clock this machine's monotonic one may run. Both are corrected by at most 0.05 %. */
 const drift = 0.001;
 
+/**
+ * A shorter pause of this machine is not looked for, in milliseconds: the clocks of a cluster's servers may differ, and callers wait
+ * longer than a write may take.
+ */
+const minPauseMs = 500;
+
 interface Sample {
 	/** How far the server's clock was ahead of `performance.now()` at least, in milliseconds. */
 	ahead: number;
@@ -38,5 +44,29 @@ export class ServerClock {
 	/** The connection is closed, and the next one may lead to another server. */
 	reset(): void {
 		this.#best = undefined;
+	}
+}
+
+/**
+ * Finds out that this machine was paused: its monotonic clock stood still meanwhile, and the server's did not. It outlives a
+ * connection, because a pause may end all of them. A server's clock that is set forward looks the same.
+ */
+export class PauseDetector {
+	/** How far the server's clock was ahead of `performance.now()` at most, in milliseconds, at the last response. */
+	#ahead = Number.POSITIVE_INFINITY;
+	#receivedAt = 0;
+
+	/**
+	 * @param time the server's time in a response
+	 * @param sentAt when its statement was sent, in milliseconds of `performance.now()`
+	 * @param receivedAt when the response was received
+	 * @returns whether this machine was paused since the sample before
+	 */
+	addSample(time: number, sentAt: number, receivedAt: number): boolean {
+		const ahead = this.#ahead + (receivedAt - this.#receivedAt) * drift;
+		const wasPaused = time - receivedAt > ahead + minPauseMs;
+		this.#ahead = wasPaused ? time - sentAt : Math.min(ahead, time - sentAt);
+		this.#receivedAt = receivedAt;
+		return wasPaused;
 	}
 }
