@@ -54,7 +54,7 @@ async function run(
 		.replace(/(["'])demo\1/, '$1partner$1')
 		.replace(/(["'])demo-key\1/, `$1${apiKey}$1`)
 		.replace('UNCLEAR = 6 ', 'UNCLEAR = 0.6 ')
-		.replace('wait = 6 }', 'wait = 0.6 }')
+		.replace('unclear = 6;', 'unclear = 0.6;')
 		.replace(/\n(send_queue|await sendQueue)\(\);?$/, (last) => `\n${more}${last}`);
 	const cwd = folder ?? (await temporaryFolder());
 	const [program, name] = programs[language];
@@ -111,6 +111,8 @@ const foreign: Record<string, [status: number, headers: Record<string, string>, 
 	'a 522': [522, {}, '<h1>Timed out</h1>'],
 	'a 599': [599, {}, ''],
 };
+
+const own = { 'content-type': 'application/problem+json', 'retry-after': '0' };
 
 const printed = (stdout: string) => ({ code: 0, stdout, stderr: '' });
 
@@ -213,15 +215,21 @@ describe.each(['python', 'js'] as const)('the sample of the bot in %s', (languag
 		await database.sql`delete from personal_contacts`;
 	});
 
-	test('waits six seconds after a 503 of something in between, and not as long as that says', async () => {
-		let isFirst = true;
-		const url = await serve((request, response) => {
-			if (!isFirst) return forward(personalApp, request, response);
-			isFirst = false;
-			response.writeHead(503, { 'retry-after': '300', 'content-type': 'application/json' }).end('{"code":503}');
-		});
-		expect(await run(page, url, { language })).toEqual(printed('saved\nsaved\n'));
-	});
+	test.each([
+		['application/json', '{"code":503}'],
+		['application/problem+json', '{"title":"No code"}'],
+	])(
+		'waits six seconds after a 503 of something in between, and not as long as that says: %s %s',
+		async (type, body) => {
+			let isFirst = true;
+			const url = await serve((request, response) => {
+				if (!isFirst) return forward(personalApp, request, response);
+				isFirst = false;
+				response.writeHead(503, { 'retry-after': '300', 'content-type': type }).end(body);
+			});
+			expect(await run(page, url, { language })).toEqual(printed('saved\nsaved\n'));
+		},
+	);
 
 	test('saves the user and then the report, and what follows for the chat is skipped', async () => {
 		const more = put('/api/personal_contacts', '{"chat_id": 5550004, "name": "Later"}');
@@ -243,6 +251,22 @@ describe.each(['python', 'js'] as const)('the sample of the bot in %s', (languag
 		const again = await run(page, personalApp.url, { language, folder });
 		// The requests of both runs: those of the second one come after the report of the first one.
 		expect(again).toEqual(printed('saved\nsaved\nskipped\nsaved\n'));
+	});
+
+	test('waits after a restart for what was sent before', async () => {
+		const folder = await temporaryFolder();
+		const sent: number[] = [];
+		const url = await serve((request, response) => {
+			sent.push(performance.now());
+			// It ends at once, and its queue says that the next request may be sent now.
+			if (sent.length === 1) return void response.writeHead(503, own).end('{"code":"overloaded"}');
+			if (sent.length === 2) return void response.writeHead(401, own).end('{"code":"unauthorized"}');
+			forward(personalApp, request, response);
+		});
+		expect((await run(page, url, { language, folder })).code).toBe(1);
+		const begun = performance.now();
+		await run(page, url, { language, folder });
+		expect(Number(sent[2]) - begun).toBeGreaterThan(600);
 	});
 
 	test('sends one request at a time for each chat, while another chat that waits stops nobody', async () => {
