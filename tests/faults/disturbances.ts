@@ -223,7 +223,7 @@ export const disturbances: readonly Disturbance[] = [
 		allows: { outcomes: ['foreign', 'broken'], forMs: 2000 },
 	},
 	{
-		name: 'the network of a replica is away for almost as long as callers wait, and that to the database a little longer',
+		name: 'the network of a replica returns just before callers give up, and that to the database later',
 		kinds: anyKind,
 		run: async ({ replicas }, random) => {
 			const { toClients, toDatabase } = replicas.personal[0];
