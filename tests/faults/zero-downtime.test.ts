@@ -117,7 +117,6 @@ function ask(query: string, agent: Agent, headers: Record<string, string>): Prom
 test.concurrent('no request fails while two replicas restart one after the other under load', async () => {
 	const outcomes = new Map<ResponseStatus, number>();
 	const wrong: (Answer & Time)[] = [];
-	const times: Time[] = [];
 	let running = true;
 	const agent = new Agent({ keepAlive: true });
 
@@ -129,7 +128,6 @@ test.concurrent('no request fails while two replicas restart one after the other
 			const conditional = etag !== undefined && count < contacts;
 			const response = await ask(query, agent, conditional ? { 'if-none-match': etag ?? '' } : {});
 			const time = { begun, ended: performance.now() };
-			times.push(time);
 			outcomes.set(response.outcome, (outcomes.get(response.outcome) ?? 0) + 1);
 			if (response.outcome !== 304 && (response.outcome !== 200 || response.count !== count))
 				wrong.push({ ...response, ...time });
@@ -147,18 +145,18 @@ test.concurrent('no request fails while two replicas restart one after the other
 	await Promise.all(load);
 	agent.destroy();
 	machine.stop();
-	const slowest = Math.max(...times.map(({ begun, ended }) => ended - begun));
-	const waited = Math.max(...times.map(machine.own));
 
 	const total = [...outcomes.values()].reduce((sum, count) => sum + count, 0);
 	console.info(
-		`${total} requests over ${restarts} restarts: ${[...outcomes].map(([outcome, count]) => `${outcome}: ${count}`).join(', ')}; the slowest took ${slowest.toFixed(0)} ms, ${waited.toFixed(0)} ms of its own`,
+		`${total} requests over ${restarts} restarts: ${[...outcomes].map(([outcome, count]) => `${outcome}: ${count}`).join(', ')}`,
 	);
 	expect(wrong.filter((each) => !isStarved(machine, each)).slice(0, 5)).toEqual([]);
 	expect(outcomes.get(304)).toBeGreaterThan(0);
-	expect(total).toBeGreaterThan(1000);
-	// None waited for a replica that was down: the gateway gives up a connection only after a second.
-	expect(waited).toBeLessThan(1000);
+	expect(total).toBeGreaterThan(restarts * load.length);
+	// None waited for a replica that was down: after a second without a connection the gateway notes a 504, and asks the other one.
+	const tries = gateway.accessLog().match(/(?<="upstream_status":")[^"]+/g) ?? [];
+	expect(tries.length).toBeGreaterThanOrEqual(total);
+	expect(tries.filter((statuses) => statuses.includes('504'))).toEqual([]);
 });
 
 test.concurrent('upserts do not fail while two replicas restart one after the other, but for those of one moment in which a replica stops to listen', async () => {
