@@ -6,20 +6,19 @@ set -eu
 # Names that no file sets.
 _file=$1
 shift
-_number=0
 _return=$(printf '\r')
 _refuse() {
-	printf '%s, line %s: %s\n' "$_file" "$_number" "$1" >&2
+	printf '%s, line %s: %s\n' "$_file" "${_number%%:*}" "$1" >&2
 	exit 1
 }
-# The number of the first line that grep finds with these arguments.
-_find() { grep -na "$@" "$_file" 2>/dev/null | head -n 1 | cut -d : -f 1; }
+# The first line that grep finds with these arguments, behind its number.
+_find() { grep -na -m 1 "$@" "$_file" 2>/dev/null; }
 # systemd leaves out what is not UTF-8.
-_number=$(LC_ALL=C.UTF-8 _find -xv '.*')
-[ -z "$_number" ] || _refuse 'is not UTF-8.'
+_number=$(LC_ALL=C.UTF-8 _find -xv '.*') && _refuse 'is not UTF-8.'
 # Compose removes Unicode's spaces at the ends of a value. Byte order marks and spaces without width are not seen either.
-_number=$(LC_ALL=C _find -E "$(printf '\302[\200-\240]|\342\200[\200-\217\250-\257]|\343\200\200|\357\273\277')")
-[ -z "$_number" ] || _refuse 'has a space or a mark that is not seen, such as a byte order mark: remove it.'
+_number=$(LC_ALL=C _find -E "$(printf '\302[\200-\240]|\342\200[\200-\217\250-\257]|\343\200\200|\357\273\277')") &&
+	_refuse 'has a space or a mark that is not seen, such as a byte order mark: remove it.'
+_number=0
 while IFS= read -r _line || [ -n "$_line" ]; do
 	_number=$((_number + 1))
 	_line=${_line%"$_return"}

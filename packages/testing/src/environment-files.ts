@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { temporaryFolder } from './temporary-folder.js';
@@ -37,10 +37,13 @@ const quotes = ['', "'", '"'];
 /** What operations/with-env.sh makes of the file: the variables of the command, or the line that says why there is none. */
 export function readByShell(file: string): Record<string, string> | string {
 	const { status, stdout, stderr } = spawnSync('sh', [script, file, 'env', '-0'], { encoding: 'utf8', env: {} });
-	if (status !== 0) return stderr;
-	const pairs = stdout.split('\0').map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]);
-	return Object.fromEntries(pairs);
+	return status === 0 ? variablesOf(stdout) : stderr;
 }
+
+const variablesOf = (output: string): Record<string, string> =>
+	Object.fromEntries(
+		output.split('\0').map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]),
+	);
 
 /** Lines with each of the characters at each place of a value, in each kind of quotes: the name, the line, and what it says. */
 export function environmentLines(): { name: string; line: string; value: string }[] {
@@ -54,11 +57,17 @@ export function environmentLines(): { name: string; line: string; value: string 
 
 /** A file of those lines that the script accepts, and the values that it reads from each. */
 export async function acceptedLines(): Promise<{ text: string; values: Record<string, string> }> {
-	const file = join(await temporaryFolder(), 'some.env');
-	const accepted = environmentLines().flatMap(({ name, line }) => {
-		writeFileSync(file, line);
-		const variables = readByShell(file);
-		return typeof variables === 'string' ? [] : [{ line, pair: [name, String(variables[name])] as const }];
+	const folder = await temporaryFolder();
+	const lines = environmentLines();
+	for (const { name, line } of lines) writeFileSync(join(folder, name), line);
+	// One shell for all of them: it forks faster than a large process.
+	const each = 'for file in *; do sh "$0" "$file" env -0 >"$file.out" || rm "$file.out"; done';
+	spawnSync('sh', ['-c', each, script], { cwd: folder, env: {}, stdio: 'ignore' });
+	const accepted = lines.flatMap(({ name, line }) => {
+		const output = join(folder, `${name}.out`);
+		return existsSync(output)
+			? [{ line, pair: [name, String(variablesOf(readFileSync(output, 'utf8'))[name])] as const }]
+			: [];
 	});
 	return {
 		text: accepted.map(({ line }) => `${line}\n`).join(''),
