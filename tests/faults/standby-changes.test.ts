@@ -57,13 +57,19 @@ const statusOf = async (url: string, project: string) => {
 	return response.status;
 };
 
-const upsertStatus = async (url: string, project: string) => {
-	const response = await fetch(`${url}/api/personal_contacts?project=${project}&api_key=${project}-key`, {
+const post = async (url: string, path: string, project: string, body: object) => {
+	const response = await fetch(`${url}/api/${path}?project=${project}&api_key=${project}-key`, {
 		method: 'POST',
 		headers: { 'content-type': 'application/json' },
-		body: '{"chat_id":1}',
+		body: JSON.stringify(body),
 	});
-	return response.status;
+	const { ok } = (await response.json()) as { ok?: string };
+	return ok ?? response.status;
+};
+
+const upsertStatus = async (url: string, project: string) => {
+	const result = await post(url, 'personal_contacts', project, { chat_id: 1 });
+	return result === 'saved' ? 200 : result;
 };
 
 test('the keys of a promoted standby count within a second, although their version is the one that was known', async () => {
@@ -114,4 +120,19 @@ test('a name that has led to a standby for a moment is followed, although the co
 	await expect.poll(() => statusOf(company, 'first')).toBe(500);
 	network.redirect(servers.primaryUrl());
 	await expect.poll(() => statusOf(company, 'first')).toBe(200);
+});
+
+test('a former primary says skipped no more than saved: its standby may have been promoted, and told that the chat has left', async () => {
+	const personal = await start('personal-contacts');
+	const upsert = () => post(personal, 'personal_contacts', 'first', { chat_id: 2 });
+	const report = (active: boolean) => post(personal, 'direct_subscriptions', 'first', { chat_id: 2, active });
+	expect([await report(true), await upsert()]).toEqual(['saved', 'skipped']);
+
+	await detachStandby();
+	expect(await upsert()).toBe(500);
+
+	await servers.promoteStandby();
+	await leadTo(servers.standbyUrl());
+	await expect.poll(() => report(false)).toBe('saved');
+	expect(await upsert()).toBe('saved');
 });

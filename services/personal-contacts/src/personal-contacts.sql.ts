@@ -57,7 +57,9 @@ const saving = `
 	)
 	-- Not as float8: a server may be set to print 15 digits of one.
 	select to_json(chat_id) as chat_id,
-		case when is_subscribed then 'skipped' when written.chat_id is not null then 'saved' end as outcome,
+		-- With nothing in its log a commit does not wait for the standbys: a former primary could say what no longer holds.
+		case when is_subscribed then case when (select pg_logical_emit_message(true, '', '')) is not null then 'skipped' end
+			when written.chat_id is not null then 'saved' end as outcome,
 		(extract(epoch from clock_timestamp()) * 1000)::float8 as clock
 	from sent left join written using (chat_id)`;
 
