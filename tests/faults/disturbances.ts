@@ -141,7 +141,9 @@ async function withSettings(
 	return felt;
 }
 
-const inDatabase = (action: string) => `alter database postgres ${action};`;
+/** For the services alone: the judges write too, and what these settings make of a statement is not for them to bear. */
+const alterRoles = (action: string) => disturbedRoles.map((role) => `alter role ${role} ${action};`).join('');
+const inDatabase = 'in database postgres';
 
 const foreignSettings = {
 	default_transaction_isolation: "'serializable'",
@@ -364,11 +366,9 @@ export const disturbances: readonly Disturbance[] = [
 		name: 'the database has no connections left',
 		kinds: poolerFirst,
 		run: async (system) => {
-			const limit = (count: number) =>
-				disturbedRoles.map((role) => `alter role ${role} connection limit ${count};`).join('');
 			const before = await backends(system);
 			const missing = async () => before.length - (await backends(system)).length;
-			return withSettings(system, [limit(0), limit(-1)], 2000, missing);
+			return withSettings(system, [alterRoles('connection limit 0'), alterRoles('connection limit -1')], 2000, missing);
 		},
 		allows: withoutDatabase,
 	},
@@ -376,14 +376,15 @@ export const disturbances: readonly Disturbance[] = [
 		name: 'somebody changes settings of the database',
 		kinds: poolerFirst,
 		run: (system) => {
-			const set = Object.entries(foreignSettings).map(([name, value]) => inDatabase(`set ${name} = ${value}`));
-			const reset = Object.keys(foreignSettings).map((name) => inDatabase(`reset ${name}`));
 			const affected = () =>
 				system.asOwner(async (sql) => {
-					const settings = await sql`select unnest(setconfig) from pg_db_role_setting where setrole = 0`;
+					const settings = await sql`select unnest(setconfig) from pg_db_role_setting where setdatabase <> 0`;
 					return settings.length * (await backends(system)).length;
 				});
-			return withSettings(system, [set.join(''), reset.join('')], 4000, affected);
+			const set = Object.entries(foreignSettings).map(([name, value]) =>
+				alterRoles(`${inDatabase} set ${name} = ${value}`),
+			);
+			return withSettings(system, [set.join(''), alterRoles(`${inDatabase} reset all`)], 4000, affected);
 		},
 		allows: withoutDatabase,
 	},
