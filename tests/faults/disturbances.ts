@@ -153,16 +153,16 @@ const foreignSettings = {
 	idle_session_timeout: "'300ms'",
 };
 
-/** Keeps the latest rows locked for 3 seconds; others after one, if nothing writes these any more. @returns how often a statement was seen to wait */
+/** Keeps the latest rows locked for 3 seconds; others after two, if nothing writes these any more. @returns how often a statement was seen to wait */
 async function lockRows(system: System, count: number): Promise<number> {
 	let waited = 0;
-	for (let tries = 0; waited === 0 && tries < 10; tries++)
+	for (let tries = 0; waited === 0 && tries < 30; tries++)
 		await system.asOwner((sql) =>
 			sql.begin(async (transaction) => {
 				await transaction`
 					select from personal_contacts where name like 'v%' order by updated_at desc limit ${count}::int for update`;
 				const begun = performance.now();
-				while (performance.now() - begun < (waited === 0 ? 1000 : 3000)) {
+				while (performance.now() - begun < (waited === 0 ? 2000 : 3000)) {
 					const waiting = await transaction`
 						select from pg_stat_activity where wait_event_type = 'Lock' and usename = ${roles['personal-contacts']}`;
 					waited += waiting.length;
