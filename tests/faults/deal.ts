@@ -88,7 +88,8 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 		}
 	} finally {
 		const { changes, awayMs } = system.redis;
-		for (const { stop } of sittings) await stop({ own: system.ownLimits, changes, awayMs });
+		for (const { name, stop } of sittings)
+			await stop({ own: system.ownLimits, changes, awayMs }).catch((error) => problems.push(`${name}: ${error}`));
 		problems.push(...findings().slice(0, 20));
 		machine.stop();
 		problems.push(...(await system.stop()).flatMap(wrongEnd));

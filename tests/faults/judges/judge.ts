@@ -134,6 +134,8 @@ export function repeat(work: () => Promise<void>, intervalMs: number): { stop():
 			await delay(intervalMs);
 		}
 	})();
+	// Its error is for whoever stops it.
+	running.catch(() => undefined);
 	return {
 		async stop() {
 			isStopped = true;
