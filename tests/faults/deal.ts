@@ -20,7 +20,7 @@ const judges = [saved, skipped, revoked, limited, fresh, copy, mirror];
 /** What a disturbance allows is over, and everything must work again, within so many milliseconds, or judges can't judge. */
 const recoveryMs = 15_000;
 
-/** A request from which a busy machine took so many milliseconds may fail. */
+/** A request may fail if a busy machine took a second from it and the second before: it may wait for a question that was sent then. */
 const spoiledMs = 1000;
 
 interface Played extends Disturbance, Time {
@@ -60,7 +60,7 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 			...seen
 				.filter(({ outcome }) => !always.includes(outcome))
 				.filter((one) => !rowAt(one)?.allows.outcomes.includes(one.outcome))
-				.filter((one) => machine.during(one) < spoiledMs)
+				.filter(({ begun, ended }) => machine.during({ begun: begun - 1000, ended }) < spoiledMs)
 				.map((one) => describe(name, `was told ${one.outcome}`, one)),
 		]);
 	}
