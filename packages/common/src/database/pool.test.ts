@@ -1,7 +1,7 @@
 import { database as db, test } from '@contacts/testing/test.js';
 import { describe, expect, onTestFinished } from 'vitest';
 import type { Database, DatabaseOptions } from './database.js';
-import { startDeadline } from './deadline.js';
+import { type Deadline, startDeadline } from './deadline.js';
 import { causeOf, openThroughProxy, respond as readPid } from './testing/open.js';
 
 test('one unresponsive connection among ten costs the other nine nothing, and only it is closed', async () => {
@@ -27,6 +27,22 @@ test('one unresponsive connection among ten costs the other nine nothing, and on
 	expect(served.filter((pid) => pid !== replaced && !nine.has(pid))).toEqual([]);
 	expect(new Set(await Promise.all(Array.from({ length: 10 }, pause)))).toEqual(new Set([...nine, replaced]));
 	expect(proxy.taken).toBe(11);
+});
+
+test('what is out of time once it has a connection is not sent, and the connection stays open', async () => {
+	const { database } = await openThroughProxy('too late', { poolSize: 1 });
+	const pid = await readPid(database);
+	const read = (deadline: Deadline) => database.read((sql) => sql`select 1`, { deadline, isOnNew: false });
+	const write = (deadline: Deadline) =>
+		database.write((sql) => sql<{ outcome: 'saved'; clock: number }[]>`select 'saved' as outcome, 0 as clock`, {
+			deadline,
+		});
+	for (const send of [read, write]) {
+		const now = performance.now();
+		const late = database.admit<unknown>(() => send({ startedAt: now - 4000, expiresAt: now - 1 }));
+		expect(await causeOf(late)).toBe('QUERY_DEADLINE');
+		expect(await readPid(database)).toBe(pid);
+	}
 });
 
 test('statements run in the order in which they were requested', async () => {

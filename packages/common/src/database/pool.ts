@@ -64,6 +64,8 @@ export class Connection {
 	}
 }
 
+const notSent = ({ startedAt, expiresAt }: Deadline) => new DeadlineError(expiresAt - startedAt, false);
+
 interface Waiter {
 	resolve(connection: Connection): void;
 	reject(error: Error): void;
@@ -131,6 +133,8 @@ export class ConnectionPool {
 			const connection = this.#idle.pop() ?? (await this.#wait(deadline, neededMs, isRepeated));
 			waitedMs = performance.now() - startedAt;
 			try {
+				// The timers of a busy process are late.
+				if (remainingMs(deadline) < neededMs) throw notSent(deadline);
 				return await work(connection);
 			} finally {
 				this.#release(connection);
@@ -197,7 +201,7 @@ export class ConnectionPool {
 			const expire = () => {
 				this.#queue.splice(this.#queue.indexOf(waiter), 1);
 				waiter.endWaiting();
-				reject(new DeadlineError(deadline.expiresAt - deadline.startedAt, false));
+				reject(notSent(deadline));
 			};
 			const timer = setTimeout(expire, Math.max(0, Math.ceil(remainingMs(deadline) - neededMs)));
 			const waiter: Waiter = { resolve, reject, timer, endWaiting };
