@@ -20,8 +20,11 @@ const judges = [saved, skipped, revoked, limited, fresh, copy, mirror];
 /** What a disturbance allows is over, and everything must work again, within so many milliseconds, or judges can't judge. */
 const recoveryMs = 15_000;
 
-/** A request may fail if a busy machine took a second from it and the second before: it may wait for a question that was sent then. */
+/** A request from which a busy machine took so many milliseconds may fail. */
 const spoiledMs = 1000;
+
+/** What it waits for may have begun so many milliseconds before it: requests share a poll of the database, and new connections. */
+const sharedMs = 1000;
 
 interface Played extends Disturbance, Time {
 	/** Until when it explains what clients were told. */
@@ -60,7 +63,7 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 			...seen
 				.filter(({ outcome }) => !always.includes(outcome))
 				.filter((one) => !rowAt(one)?.allows.outcomes.includes(one.outcome))
-				.filter(({ begun, ended }) => machine.during({ begun: begun - 1000, ended }) < spoiledMs)
+				.filter(({ begun, ended }) => machine.during({ begun: begun - sharedMs, ended }) < spoiledMs)
 				.map((one) => describe(name, `was told ${one.outcome}`, one)),
 		]);
 	}

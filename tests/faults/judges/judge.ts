@@ -134,7 +134,7 @@ export function repeat(work: () => Promise<void>, intervalMs: number): { stop():
 			await delay(intervalMs);
 		}
 	})();
-	// Its error is for whoever stops it.
+	// `stop` reports its error.
 	running.catch(() => undefined);
 	return {
 		async stop() {
