@@ -1,12 +1,11 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type DatabaseCluster, makeCertificates, startDatabaseCluster } from './database-cluster.js';
 import { createNetwork, type Machine } from './network.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'contacts-ha-'));
-chmodSync(folder, 0o755);
+const folder = sharedFolder(0o755);
 const network = createNetwork();
 const removeAll = () => network.remove();
 process.once('exit', removeAll);
@@ -24,7 +23,6 @@ afterAll(async () => {
 	} finally {
 		network.remove();
 		process.off('exit', removeAll);
-		rmSync(folder, { recursive: true, force: true });
 	}
 });
 

@@ -1,26 +1,21 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from '@contacts/common/database/client.js';
 import { type LocalPostgres, startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { migrate } from './migrate.js';
 import { ownerRole, roles, setUpRoles, urlAs } from './roles.js';
 
-let folder: string;
+const folder = sharedFolder();
 /** A separate server, because roles belong to the whole server. */
 let server: LocalPostgres;
 
 beforeAll(async () => {
-	folder = await mkdtemp(join(tmpdir(), 'contacts-owner-'));
 	const dataDirectory = join(folder, 'postgres');
 	server = await startLocalPostgres({ dataDirectory, password: 'test', settings: { fsync: 'off' } });
 });
-afterAll(async () => {
-	await server?.stop();
-	if (folder) await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => server?.stop());
 
 function connect(url: string): Sql {
 	const sql: Sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => undefined });

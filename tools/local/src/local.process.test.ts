@@ -1,18 +1,17 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { ownerRole, roles } from '@contacts/migrations/roles.js';
 import { contacts, dispose, type Launcher, launch, partsOf, remainsOf } from '@contacts/testing/launcher.js';
 import { isAlive } from '@contacts/testing/proc.js';
+import { sharedFolder } from '@contacts/testing/temporary-folder.js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 // Each start continues with the data folder of the one before it, as a user does who keeps it for weeks.
 
-let folder: string;
+const folder = join(sharedFolder(), 'data of mine');
 let running: Launcher;
 
 async function start(): Promise<void> {
@@ -20,14 +19,8 @@ async function start(): Promise<void> {
 	await running.ready();
 }
 
-beforeAll(async () => {
-	folder = join(await mkdtemp(join(tmpdir(), 'contacts-start-')), 'data of mine');
-	await start();
-});
-afterAll(async () => {
-	await dispose(running);
-	await rm(join(folder, '..'), { recursive: true, force: true });
-});
+beforeAll(start);
+afterAll(() => dispose(running));
 
 const addressOf = (name: 'company' | 'personal') => `http://127.0.0.1:${running.ports[name]}`;
 const curlLines = () =>

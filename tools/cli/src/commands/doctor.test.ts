@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startLocalPostgres } from '@contacts/local-postgres/local-postgres.js';
 import { migrate } from '@contacts/migrations/migrate.js';
@@ -7,6 +5,7 @@ import { setUpRoles, urlAs } from '@contacts/migrations/roles.js';
 import { addProject } from '@contacts/testing/app.js';
 import { type StandIn, startStandIn } from '@contacts/testing/bitrix24/stand-in.js';
 import { rolePassword, type TestDatabase } from '@contacts/testing/database.js';
+import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { database, test } from '@contacts/testing/test.js';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 import { type Finding, findingsOf } from '../doctor/check.js';
@@ -43,12 +42,9 @@ const found = (state: Finding['state'], message: RegExp, advice?: RegExp) =>
 	});
 
 test('all is well, for the owner and for the operator: exit 0', async () => {
-	const folder = await mkdtemp(join(tmpdir(), 'contacts-doctor-'));
-	const server = await startLocalPostgres({ dataDirectory: join(folder, 'postgres'), password: 'test' });
-	onTestFinished(async () => {
-		await server.stop();
-		await rm(folder, { recursive: true });
-	});
+	const dataDirectory = join(await temporaryFolder(), 'postgres');
+	const server = await startLocalPostgres({ dataDirectory, password: 'test' });
+	onTestFinished(() => server.stop());
 	const users = ['owner', 'personal-contacts', 'company-contacts', 'crm-sync', 'operator', 'privacy', 'backup'];
 	await setUpRoles(server.url('postgres'), Object.fromEntries(users.map((user) => [user, rolePassword])));
 	const url = urlAs(server.url('postgres'), 'owner', rolePassword);
@@ -102,7 +98,7 @@ describe('database', () => {
 	});
 
 	test('none: it says how to name one, and no more', async () => {
-		const environment = { LOCAL_DATA_DIR: await mkdtemp(join(tmpdir(), 'contacts-doctor-')) };
+		const environment = { LOCAL_DATA_DIR: await temporaryFolder() };
 		const { stdout } = await contacts(undefined, ['doctor'], { environment });
 		expect(stdout).toMatch(/^problem {2}database {6}There is no database: set DATABASE_URL, or run [^\n]+\nskipped /);
 	});
