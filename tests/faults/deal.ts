@@ -29,6 +29,7 @@ const sharedMs = 1000;
 interface Played extends Disturbance, Time {
 	/** Until when it explains what clients were told. */
 	over: number;
+	felt: number;
 }
 
 /**
@@ -83,7 +84,7 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 			const felt = await row.run(system, random);
 			const ended = performance.now();
 			const over = ended + row.allows.forMs;
-			played.push({ ...row, begun, ended, over });
+			played.push({ ...row, begun, ended, over, felt });
 			if (!(felt > 0)) problems.push(`${row.name}: it was not felt`);
 			await delay(row.allows.forMs);
 			await allJudgeAgain(over, `after: ${row.name}`);
@@ -123,18 +124,18 @@ function wrongEnd({ name, code, killedBy, stdout, stderr }: EndedProcess): strin
 	return problems;
 }
 
-/** How often each judge has judged during and after each row. */
+/** What showed that each row was felt, and how often each judge has judged during and after it. */
 function table(
 	kind: Kind,
 	played: readonly Played[],
 	sittings: readonly { name: string; judged: readonly number[] }[],
 	left: readonly Disturbance[],
 ): string {
-	const lines = played.map(({ name, begun, ended, over }) => {
+	const lines = played.map(({ name, begun, ended, over, felt }) => {
 		const counts = sittings.map(
 			(each) => `${each.name} ${each.judged.filter((at) => at >= begun && at <= over).length}`,
 		);
-		return `  ${name} (${(begun / 1000).toFixed(1)} to ${(ended / 1000).toFixed(1)} s): ${counts.join(', ')}`;
+		return `  ${name} (${(begun / 1000).toFixed(1)} to ${(ended / 1000).toFixed(1)} s): felt ${felt}, ${counts.join(', ')}`;
 	});
 	const rest = left.length === 0 ? [] : [`  not dealt here: ${left.map(({ name }) => name).join('; ')}`];
 	return [`${kind}: judged during each disturbance:`, ...lines, ...rest].join('\n');

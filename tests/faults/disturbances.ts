@@ -32,11 +32,13 @@ const standstillMs = 8000;
 const both = ({ replicas }: System) => [replicas.personal[0], replicas.company[0]];
 const allOf = ({ replicas }: System) => [...replicas.personal, ...replicas.company];
 
-/** Stops a process for so many milliseconds. @returns how many requests waited for it in the end */
+/** Stops a process for so many milliseconds. @returns how many requests were seen to wait for it at a time */
 async function freeze({ process: service, toClients }: Replica, milliseconds: number): Promise<number> {
 	process.kill(service.pid, 'SIGSTOP');
-	await delay(milliseconds);
-	const waiting = isStopped(service.pid) ? toClients.waiting : 0;
+	let waiting = 0;
+	for (const until = performance.now() + milliseconds; performance.now() < until; await delay(100))
+		// The gateway may have given up all of them in the end.
+		if (isStopped(service.pid)) waiting = Math.max(waiting, toClients.waiting);
 	process.kill(service.pid, 'SIGCONT');
 	return waiting;
 }
@@ -115,8 +117,11 @@ const backends = (system: System) =>
 async function replaced(system: System, work: () => Promise<unknown>): Promise<number> {
 	const before = await backends(system);
 	await work();
-	const now = await backends(system);
-	return before.filter((pid) => !now.includes(pid)).length;
+	// A process that was told to end may still be there.
+	return untilFelt(100, async () => {
+		const now = await backends(system);
+		return before.filter((pid) => !now.includes(pid)).length;
+	});
 }
 
 const terminateBackends = (system: System) =>
@@ -161,24 +166,24 @@ const foreignSettings = {
 };
 
 /** Keeps the latest rows locked for 3 seconds; others after two, if nothing writes these any more. @returns how often a statement was seen to wait */
-async function lockRows(system: System, count: number): Promise<number> {
-	let waited = 0;
-	for (let tries = 0; waited === 0 && tries < 30; tries++)
-		await system.asOwner((sql) =>
+const lockRows = (system: System, count: number): Promise<number> =>
+	untilFelt(30, () =>
+		system.asOwner((sql) =>
 			sql.begin(async (transaction) => {
 				await transaction`
 					select from personal_contacts where name like 'v%' order by updated_at desc limit ${count}::int for update`;
 				const begun = performance.now();
+				let waited = 0;
 				while (performance.now() - begun < (waited === 0 ? 2000 : 3000)) {
 					const waiting = await transaction`
 						select from pg_stat_activity where wait_event_type = 'Lock' and usename = ${roles['personal-contacts']}`;
 					waited += waiting.length;
 					await delay(20);
 				}
+				return waited;
 			}),
-		);
-	return waited;
-}
+		),
+	);
 
 /** Lets Redis be away. @returns how often a service has said so */
 async function withoutRedis(system: System, how: 'gone' | 'frozen' | 'full', milliseconds: number): Promise<number> {
@@ -405,10 +410,10 @@ export const disturbances: readonly Disturbance[] = [
 			let refused = 0;
 			await system.database.leadToFormerPrimary(async () => {
 				const until = performance.now() + 3000;
-				for (; performance.now() < until; await delay(100))
+				// A second after it was led there, nothing is ready; on a busy machine a little later.
+				for (; performance.now() < until || (refused === 0 && performance.now() < until + 7000); await delay(100))
 					for (const { toClients } of both(system)) {
 						const { status } = await fetch(`${toClients.url}/health/ready`);
-						// A second after it was led there, nothing is ready.
 						if (status === 503) refused++;
 					}
 			});
