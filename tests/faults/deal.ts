@@ -20,6 +20,9 @@ const judges = [saved, skipped, revoked, limited, fresh, copy, mirror];
 /** What a disturbance allows is over, and everything must work again, within so many milliseconds, or judges can't judge. */
 const recoveryMs = 15_000;
 
+/** A row that was not felt is run again for so many milliseconds. */
+const repeatedMs = 60_000;
+
 /** A request from which a busy machine took so many milliseconds may fail. */
 const spoiledMs = 1000;
 
@@ -81,7 +84,9 @@ export async function deal(kind: Kind, random: Random, isWhole = false): Promise
 		await allJudgeAgain(0, 'at the begin');
 		for (const row of rows) {
 			const begun = performance.now();
-			const felt = await row.run(system, random);
+			let felt = 0;
+			do felt = await row.run(system, random);
+			while (!(felt > 0) && performance.now() < begun + repeatedMs);
 			const ended = performance.now();
 			const over = ended + row.allows.forMs;
 			played.push({ ...row, begun, ended, over, felt });
