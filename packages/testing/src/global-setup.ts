@@ -22,7 +22,9 @@ function databaseRoot(): string {
  * One real PostgreSQL for the whole run, with a migrated template that every test file copies. Set TEST_DATABASE_URL to a
  * superuser's URL to run against another server, from PostgreSQL 15 on.
  */
-export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
+export default async function setUp(project: TestProject): Promise<undefined | (() => Promise<void>)> {
+	// The others inherit from it what it provides.
+	if (!project.isRootProject()) return;
 	const given = process.env.TEST_DATABASE_URL;
 	const folder = mkdtempSync(join(databaseRoot(), 'contacts-test-'));
 	const server = given
