@@ -4,7 +4,7 @@ import type { Random } from '@contacts/testing/random.js';
 import { type Time, watchStarvedTime } from '@contacts/testing/starved-time.js';
 import { expect } from 'vitest';
 import type { Kind } from './database.js';
-import { always, type Disturbance, disturbances } from './disturbances.js';
+import { always, type Disturbance, disturbances, repeatedMs } from './disturbances.js';
 import { copy } from './judges/copy.js';
 import { fresh } from './judges/fresh.js';
 import { isExcused } from './judges/judge.js';
@@ -19,9 +19,6 @@ const judges = [saved, skipped, revoked, limited, fresh, copy, mirror];
 
 /** What a disturbance allows is over, and everything must work again, within so many milliseconds, or judges can't judge. */
 const recoveryMs = 15_000;
-
-/** A row that was not felt is run again for so many milliseconds. */
-const repeatedMs = 60_000;
 
 /** A request from which a busy machine took so many milliseconds may fail. */
 const spoiledMs = 1000;

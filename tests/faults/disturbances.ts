@@ -15,6 +15,9 @@ import type { Replica, System } from './system.js';
 /** What clients may always be told: a success, that the limit is exceeded, that a key is unknown, and that the service has no time. */
 export const always: readonly Outcome[] = [200, 401, 429, 503];
 
+/** A row that was not felt is run again for so many milliseconds. */
+export const repeatedMs = 60_000;
+
 /** Something that fails, and what clients may be told because of it. */
 export interface Disturbance {
 	name: string;
@@ -405,7 +408,7 @@ export const disturbances: readonly Disturbance[] = [
 			await system.database.leadToFormerPrimary(async () => {
 				const until = performance.now() + 3000;
 				// A second after it was led there, nothing is ready; on a busy machine later. There is no second promotion.
-				for (; performance.now() < until + (refused === 0 ? 60_000 : 0); await delay(100))
+				for (; performance.now() < until + (refused === 0 ? repeatedMs : 0); await delay(100))
 					for (const { toClients } of both(system)) {
 						const { status } = await fetch(`${toClients.url}/health/ready`);
 						if (status === 503) refused++;
