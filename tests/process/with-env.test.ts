@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { acceptedLines, environmentLines, readByShell } from '@contacts/testing/environment-files.js';
 import { temporaryFolder } from '@contacts/testing/temporary-folder.js';
 import { expect, test } from 'vitest';
-import { read, root } from './pages.js';
+import { read, root } from '../docs/pages.js';
 
 async function fileOf(text: string | Buffer): Promise<string> {
 	const file = join(await temporaryFolder(), 'some.env');
